@@ -1,0 +1,43 @@
+"""The command line: `python -m lab COMMAND`. `python -m lab --help` lists the commands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from lab.errors import LabError
+
+# One module for each command, imported when it is called: `lab toolchain` must not need what
+# only the cloud needs. Each has `configure(parser)` and `run(arguments) -> int`; its docstring's
+# first line is the help text.
+COMMANDS = {
+    "toolchain": "lab.toolchain",
+    "image": "lab.image",
+    "cloud": "lab.cloud",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; a LabError becomes one line on standard error and exit status 1."""
+    parser = argparse.ArgumentParser(prog="lab", description="A real OpenStack on this machine.")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, path in COMMANDS.items():
+        module = importlib.import_module(path)
+        text = (module.__doc__ or "").strip().splitlines()[0]
+        command = subparsers.add_parser(name, help=text, description=text)
+        module.configure(command)
+        command.set_defaults(run=module.run)
+    parsed = parser.parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted; run the same command again to go on from here", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
