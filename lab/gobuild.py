@@ -29,7 +29,8 @@ def go_environment() -> dict[str, str]:
     return {
         **os.environ,
         "GOPROXY": proxy,
-        "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath",
+        # Programs are stripped anyway: making no debug information saves a tenth of the time.
+        "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false",
         "GOTOOLCHAIN": "local",
         "GOCACHE": str(ensure(GO_CACHE / "build")),
         "GOMODCACHE": str(ensure(GO_CACHE / "mod")),
