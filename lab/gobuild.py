@@ -86,16 +86,22 @@ def build(
         log = ensure(LOGS) / f"build-{name}.log"
         environment = {**go_environment(), "CGO_ENABLED": "1" if cgo else "0"}
         with step(f"build {name} from Go modules (log: {log})"), open(log, "w") as output:
-            for program, package in packages.items():
-                command = ["go", "build", "-ldflags", flags, "-o", str(partial / program)]
-                if tags:
-                    command += ["-tags", ",".join(tags)]
+            command = ["nice", "-n", "5", "go", "build", "-ldflags", flags]
+            if tags:
+                command += ["-tags", ",".join(tags)]
+            # Programs named after their package are built by one command: one links while
+            # the next one compiles.
+            together = [p for name_, p in packages.items() if p.rsplit("/", 1)[-1] == name_]
+            runs = [(f"{partial}/", together)] if together else []
+            runs += [(str(partial / n), [p]) for n, p in packages.items() if p not in together]
+            for out, wanted in runs:
                 result = subprocess.run(
-                    [*command, package], cwd=module, env=environment, stdout=output, stderr=output
+                    [*command, "-o", out, *wanted],
+                    cwd=module, env=environment, stdout=output, stderr=output,
                 )
                 if result.returncode != 0:
                     tail = "\n".join(log.read_text().splitlines()[-15:])
-                    raise LabError(f"building {name} ({package}) failed, see {log}:\n{tail}")
+                    raise LabError(f"building {name} failed, see {log}:\n{tail}")
         partial.rename(target)
     return target
 
