@@ -1,0 +1,1 @@
+"""What runs in a new cluster: one module for each add-on."""
