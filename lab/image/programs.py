@@ -1,14 +1,14 @@
-"""Build the programs of a node from Go modules."""
+"""Build the programs of a node from Go modules: see go/ for the modules, versions.py for which."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab import gobuild
 from lab.image import versions
 
 MODULES = Path(__file__).resolve().parent / "go"
-# Lightest modules first would be tidier; this order has what a first cluster needs first.
 KUBERNETES_PROGRAMS = (
     "kube-apiserver",
     "kube-controller-manager",
@@ -18,6 +18,14 @@ KUBERNETES_PROGRAMS = (
     "kubectl",
     "kubelet",
 )
+
+
+def _set(package: str, values: Mapping[str, str]) -> list[str]:
+    return [f"-X {package}.{name}={value}" for name, value in values.items()]
+
+
+def _named(prefix: str, programs: tuple[str, ...]) -> dict[str, str]:
+    return {program: f"{prefix}/{program}" for program in programs}
 
 
 def kubernetes(version: str) -> Path:
@@ -32,15 +40,102 @@ def kubernetes(version: str) -> Path:
     return gobuild.build(
         f"kubernetes-{version}",
         MODULES / f"kubernetes-{major}.{minor}",
-        {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS},
+        _named("k8s.io/kubernetes/cmd", KUBERNETES_PROGRAMS),
         ldflags=[
-            f"-X {package}.{name}={value}"
-            for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-            for name, value in values.items()
+            *_set("k8s.io/component-base/version", values),
+            *_set("k8s.io/client-go/pkg/version", values),
         ],
     )
 
 
-def all_programs() -> None:
+def containerd() -> Path:
+    """containerd with the CRI plugin, its shim for runc and its debug client ctr."""
+    module = "github.com/containerd/containerd/v2"
+    return gobuild.build(
+        f"containerd-{versions.CONTAINERD}",
+        MODULES / "containerd",
+        _named(f"{module}/cmd", ("containerd", "containerd-shim-runc-v2", "ctr")),
+        ldflags=_set(f"{module}/version", {"Version": versions.CONTAINERD}),
+        tags=("no_btrfs", "no_devmapper", "no_zfs", "no_tracing", "urfave_cli_no_docs"),
+    )
+
+
+def crictl() -> Path:
+    """crictl, to look at a node's containers."""
+    return gobuild.build(
+        f"crictl-{versions.CRICTL}",
+        MODULES / "crictl",
+        _named("sigs.k8s.io/cri-tools/cmd", ("crictl",)),
+        ldflags=_set("sigs.k8s.io/cri-tools/pkg/version", {"Version": versions.CRICTL}),
+    )
+
+
+def etcd() -> Path:
+    """etcd, etcdctl and etcdutl (snapshot restore)."""
+    return gobuild.build(
+        f"etcd-{versions.ETCD}",
+        MODULES / "etcd",
+        {
+            "etcd": "go.etcd.io/etcd/server/v3",
+            "etcdctl": "go.etcd.io/etcd/etcdctl/v3",
+            "etcdutl": "go.etcd.io/etcd/etcdutl/v3",
+        },
+    )
+
+
+def coredns() -> Path:
+    """CoreDNS with the plugins of a cluster's Corefile."""
+    return gobuild.build(
+        f"coredns-{versions.COREDNS}", MODULES / "coredns", {"coredns": "lab.invalid/coredns"}
+    )
+
+
+def cloud_provider_openstack() -> Path:
+    """The cloud controller manager and the Cinder CSI plugin."""
+    version = versions.CLOUD_PROVIDER_OPENSTACK
+    return gobuild.build(
+        f"cloud-provider-openstack-{version}",
+        MODULES / "cloud-provider-openstack",
+        _named(
+            "k8s.io/cloud-provider-openstack/cmd",
+            ("openstack-cloud-controller-manager", "cinder-csi-plugin"),
+        ),
+        ldflags=[
+            *_set("k8s.io/component-base/version", {"gitVersion": version}),
+            *_set("k8s.io/cloud-provider-openstack/pkg/version", {"Version": version}),
+        ],
+    )
+
+
+def cilium() -> Path:
+    """Cilium's agent, operator (generic), CNI plugin, client and the two helpers it needs."""
+    module = "github.com/cilium/cilium"
+    version = versions.CILIUM.removeprefix("v")
+    return gobuild.build(
+        f"cilium-{versions.CILIUM}",
+        MODULES / "cilium",
+        {
+            "cilium-agent": f"{module}/daemon",
+            "cilium-operator-generic": f"{module}/operator",
+            "cilium-cni": f"{module}/plugins/cilium-cni",
+            "cilium-dbg": f"{module}/cilium-dbg",
+            "cilium-mount": f"{module}/tools/mount",
+            "cilium-sysctlfix": f"{module}/tools/sysctlfix",
+        },
+        ldflags=_set(f"{module}/pkg/version", {"ciliumVersion": version}),
+        # What makes the operator the "generic" one: address management by Kubernetes.
+        tags=("ipam_provider_operator", "osusergo"),
+    )
+
+
+def build_all() -> None:
     """Build everything that is missing, what a first cluster needs first."""
     kubernetes(versions.KUBERNETES)
+    containerd()
+    etcd()
+    coredns()
+    cloud_provider_openstack()
+    cilium()
+    crictl()
+    for version in versions.KUBERNETES_RELEASES:
+        kubernetes(version)
