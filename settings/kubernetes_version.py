@@ -19,7 +19,9 @@ def _parts(version: str) -> tuple[int, int, int] | None:
 def _supported(version: str) -> str:
     parts = _parts(version)
     if parts is None:
-        raise ValueError(f"must be a whole version with the v, such as {versions.KUBERNETES_VERSION}")
+        raise ValueError(
+            f"must be a whole version with the v, such as {versions.KUBERNETES_VERSION}"
+        )
     if f"{parts[0]}.{parts[1]}" not in versions.KUBERNETES_MINORS:
         minors = ", ".join(versions.KUBERNETES_MINORS)
         raise ValueError(f"this minor is not supported; supported are {minors}")

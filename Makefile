@@ -1,0 +1,41 @@
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+# What mypy and ruff look at; the lab's Nova driver runs inside Nova's own environment.
+TYPED := config.py preflight.py versions.py settings components addons docs tests/unit
+SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
+
+.PHONY: help
+help: ## Say what can be made.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+.venv/.installed: requirements-dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+.PHONY: venv
+venv: .venv/.installed ## Install what development needs into .venv.
+
+.PHONY: lint
+lint: venv ## Check style and types: ruff, mypy, shellcheck, shfmt.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+	$(if $(SHELL_FILES),shellcheck $(SHELL_FILES))
+	$(if $(SHELL_FILES),shfmt -i 2 -ci -d $(SHELL_FILES))
+
+.PHONY: test
+test: lint ## Lint, and run the tests that need neither root nor a cloud.
+	$(BIN)/pytest -q
+
+.PHONY: generate
+generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md from the models.
+	$(BIN)/python -m docs.generate
+
+.PHONY: requirements
+requirements: ## Pin requirements.txt and requirements-dev.txt anew.
+	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements.txt requirements.in
+	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements-dev.txt requirements-dev.in
