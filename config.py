@@ -6,20 +6,34 @@ Values that are secret stay Pulumi outputs, in `Secrets`, outside of the model.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
 import pulumi
-from pydantic import AfterValidator, Field, JsonValue
+from pulumi.runtime.config import CONFIG, is_config_secret
+from pydantic import Field
 
 import versions
 from addons.settings import AddonsSettings
 from components.addresses import MAX_GATEWAYS, Addresses, addresses
-from settings.base import Address, DnsLabel, Name, Network, ScalarText, Settings, Values
-from settings.faults import ConfigError, validate
+from settings.base import Address, DnsLabel, Name, Network, Settings, Url, Values
+from settings.faults import MISSING, ConfigError, Fault, validate
 from settings.kubernetes_version import KubernetesVersion, check_version_change
+from settings.labels import LabelKey, LabelValue, TaintKey
+from settings.node_files import (
+    CheckName,
+    ComponentConfig,
+    DropInName,
+    HostKey,
+    HttpsUrl,
+    OddCount,
+    Pem,
+    RegistryHost,
+    Toml,
+    UserName,
+)
 from settings.rules import cross_field_faults
 
 __all__ = [
@@ -44,21 +58,6 @@ ServerGroupPolicy = Literal["anti-affinity", "soft-anti-affinity"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-def _odd(count: int) -> int:
-    if count not in (1, 3, 5):
-        raise ValueError(
-            "must be 1, 3 or 5: an even number of etcd members survives no more losses "
-            "than one fewer"
-        )
-    return count
-
-
-def _https(url: str) -> str:
-    if not url.startswith("https://"):
-        raise ValueError("must start with https://")
-    return url
-
-
 class Volume(Settings):
     """A Cinder volume."""
 
@@ -71,9 +70,9 @@ class Volume(Settings):
 class Taint(Settings):
     """A taint that every node of a pool has from the start."""
 
-    key: Name
+    key: TaintKey
     """Key, such as `dedicated` or `example.org/gpu`."""
-    value: ScalarText = ""
+    value: LabelValue = ""
     """Value; may be empty."""
     effect: TaintEffect
     """What happens to pods that do not tolerate it."""
@@ -86,9 +85,9 @@ class Machine(Settings):
     """Name of its Kubernetes node."""
     address: Address
     """Address at which gateways and nodes reach it."""
-    ssh_user: Name | None = None
+    ssh_user: UserName | None = None
     """User with sudo for SSH; the default is `sshUser`."""
-    host_key: Name
+    host_key: HostKey
     """Its SSH host key, as in known_hosts but without the host: `ssh-ed25519 AAAA...`."""
 
 
@@ -124,7 +123,7 @@ class ControlPlaneSettings(RoleSettings):
 class WorkerSettings(RoleSettings):
     """What can be set for a pool of workers."""
 
-    labels: Mapping[Name, ScalarText] = {}
+    labels: Mapping[LabelKey, LabelValue] = Field(default_factory=dict)
     """Labels that every node of the pool has."""
     taints: tuple[Taint, ...] = ()
     """Taints that every node of the pool has."""
@@ -168,28 +167,28 @@ class Dns(Settings):
 class Kubelet(Settings):
     """The kubelets."""
 
-    extra_config: Values = {}
+    extra_config: ComponentConfig = Field(default_factory=dict)
     """Fields of KubeletConfiguration (v1beta1), merged over those of this program."""
 
 
 class KubeProxy(Settings):
     """kube-proxy."""
 
-    extra_config: Values = {}
+    extra_config: ComponentConfig = Field(default_factory=dict)
     """Fields of KubeProxyConfiguration (v1alpha1), merged over those of this program."""
 
 
 class Kubeadm(Settings):
     """kubeadm."""
 
-    ignore_preflight_errors: tuple[Name, ...] = ()
+    ignore_preflight_errors: tuple[CheckName, ...] = ()
     """Names of preflight checks whose errors become warnings, such as `NumCPU`."""
 
 
 class Containerd(Settings):
     """containerd."""
 
-    drop_ins: Mapping[Name, str] = {}
+    drop_ins: Mapping[DropInName, Toml] = Field(default_factory=dict)
     """Files for `/etc/containerd/conf.d`: name (`*.toml`) to TOML text."""
 
 
@@ -207,9 +206,9 @@ class Etcd(Settings):
 class HttpProxy(Settings):
     """The HTTP proxy through which the machines reach packages and images."""
 
-    http: Name | None = None
+    http: Url | None = None
     """Proxy for http, such as `http://proxy.example.org:3128`."""
-    https: Name | None = None
+    https: Url | None = None
     """Proxy for https; the default is `http`."""
     no_proxy: tuple[Name, ...] = ()
     """Hosts, domains and networks reached directly; the cluster's own are added."""
@@ -233,7 +232,7 @@ class AuditLog(Settings):
 class Oidc(Settings):
     """Logging in to the API by OpenID Connect."""
 
-    issuer_url: Annotated[str, AfterValidator(_https)]
+    issuer_url: HttpsUrl
     """URL of the issuer, https only."""
     client_id: Name
     """Client for which tokens must be issued."""
@@ -245,7 +244,7 @@ class Oidc(Settings):
     """Claim that lists the user's groups."""
     groups_prefix: str = "oidc:"
     """Put before group names."""
-    ca_certificate: str | None = None
+    ca_certificate: Pem | None = None
     """PEM certificate of the CA that signed the issuer's; the default is the system's list."""
 
 
@@ -256,7 +255,7 @@ class Cluster(Settings):
     """Name of the cluster, and first part of every machine's name; the default is the stack's."""
     kubernetes_version: KubernetesVersion = versions.KUBERNETES_VERSION
     """Kubernetes version, with the `v`. Raise it by one minor at a time, never lower it."""
-    master_count: Annotated[int, AfterValidator(_odd)] = 3
+    master_count: OddCount = 3
     """Number of control planes; only an odd number survives a loss better than one fewer."""
     gateway_count: Annotated[int, Field(ge=1, le=MAX_GATEWAYS)] = 2
     """Number of gateways; with one, its loss cuts users off until it is replaced."""
@@ -267,7 +266,7 @@ class Cluster(Settings):
     """Name or id of the image, for every role that names no other."""
     flavor: Name | None = None
     """Name of the flavor, for every role that names no other."""
-    ssh_user: Name = "debian"
+    ssh_user: UserName = "debian"
     """User that the image's cloud-init gives the SSH key to."""
     gateway: GatewaySettings = GatewaySettings()
     control_plane: ControlPlaneSettings = ControlPlaneSettings()
@@ -301,7 +300,9 @@ class Cluster(Settings):
     kubeadm: Kubeadm = Kubeadm()
     containerd: Containerd = Containerd()
     etcd: Etcd = Etcd()
-    registry_mirrors: Mapping[Name, tuple[Name, ...]] = {}
+    registry_mirrors: Mapping[RegistryHost, Annotated[tuple[Url, ...], Field(min_length=1)]] = (
+        Field(default_factory=dict)
+    )
     """Registry host (or `_default`) to the URLs of its mirrors, tried in this order."""
     http_proxy: HttpProxy | None = None
     encryption_at_rest: bool = True
@@ -412,21 +413,37 @@ class Pool:
 class Secrets:
     """Secret values of the configuration."""
 
+    keys: frozenset[str]
+    """Top-level keys of the model set with `--secret`: what is made of them is a secret too."""
     ssh_private_key: pulumi.Output[str] | None
     """Key for machines that exist already; without it the cluster's own key is used."""
 
 
-def load(raw: Mapping[str, object], stack: str) -> Cluster:
+def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) -> Cluster:
     """Make a cluster's configuration from what the user wrote.
 
     Args:
-        raw: values by key (camelCase); nested ones as dicts and lists.
+        raw: values by key (camelCase), nested ones as dicts and lists. A text, list or object
+            that is empty counts as not set: Pulumi.yaml has no other way to say "optional".
         stack: the stack's name, the default of `clusterName`.
+        secret: keys whose values no message may show.
 
     Raises:
         ConfigError: with every fault that was found.
     """
-    return validate(Cluster, {"clusterName": stack, **raw}, cross_field_faults)
+    is_set = {key: value for key, value in raw.items() if value not in ("", [], {}, None)}
+    in_the_open = [
+        Fault(key, MISSING, f"set it anew, as a secret: `pulumi config set --secret {key}`")
+        for key in SECRET_KEYS
+        if key in is_set and key not in secret
+    ]
+    plain = {key: value for key, value in is_set.items() if key not in SECRET_KEYS}
+    return validate(
+        Cluster,
+        {"clusterName": stack, **plain},
+        lambda cluster, bad: [*in_the_open, *cross_field_faults(cluster, bad)],
+        secret,
+    )
 
 
 def from_pulumi() -> Cluster:
@@ -435,24 +452,37 @@ def from_pulumi() -> Cluster:
     Raises:
         ConfigError: with every fault that was found.
     """
-    prefix = f"{pulumi.get_project()}:"
-    raw = {
-        key.removeprefix(prefix): _decoded(key.removeprefix(prefix), value)
-        for key, value in pulumi.runtime.config.CONFIG.get().items()
-        if key.startswith(prefix)
-    }
-    return load({k: v for k, v in raw.items() if k not in SECRET_KEYS}, pulumi.get_stack())
+    raw = {key: _decoded(value) for key, value in _stored().items()}
+    return load(raw, pulumi.get_stack(), _secret_keys())
 
 
 def secrets_from_pulumi() -> Secrets:
     """Read the secret values of the stack that is being run."""
-    return Secrets(ssh_private_key=pulumi.Config().get_secret("sshPrivateKey"))
+    return Secrets(
+        keys=_secret_keys().difference(SECRET_KEYS),
+        ssh_private_key=pulumi.Config().get_secret("sshPrivateKey"),
+    )
 
 
-def _decoded(key: str, value: str) -> JsonValue:
-    # The engine hands every value over as text, objects as JSON; a bare word is meant as it is.
+def _stored() -> dict[str, str]:
+    """What the stack's configuration holds for this project, by key."""
+    prefix = f"{pulumi.get_project()}:"
+    return {
+        key.removeprefix(prefix): value
+        for key, value in CONFIG.get().items()
+        if key.startswith(prefix)
+    }
+
+
+def _secret_keys() -> frozenset[str]:
+    project = pulumi.get_project()
+    return frozenset(key for key in _stored() if is_config_secret(f"{project}:{key}"))
+
+
+def _decoded(value: str) -> object:
+    # The engine hands every value over as text, lists and objects as JSON.
     try:
-        decoded: JsonValue = json.loads(value)
+        decoded: object = json.loads(value)
     except ValueError:
         return value
     return decoded if isinstance(decoded, dict | list) else value

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 # RFC 1123: what a Kubernetes node, a pool and an OpenStack host name may be.
+LONGEST_LABEL = 63
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -58,14 +59,15 @@ def _address(value: object) -> object:
         raise ValueError("must be an IPv4 address such as 203.0.113.7") from None
 
 
-def _text_of_scalar(value: object) -> object:
-    # `pulumi config set --path worker.labels.gpu true` stores a boolean; a label is text.
-    return str(value).lower() if isinstance(value, bool) else value
+def _url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/\s]+\S*", value):
+        raise ValueError("must be a URL that starts with http:// or https://")
+    return value
 
 
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 Network = Annotated[ipaddress.IPv4Network, BeforeValidator(_network)]
 Address = Annotated[ipaddress.IPv4Address, BeforeValidator(_address)]
 Name = Annotated[str, Field(min_length=1)]
-ScalarText = Annotated[str, BeforeValidator(_text_of_scalar)]
+Url = Annotated[str, AfterValidator(_url)]
 Values = Mapping[str, JsonValue]

@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -31,6 +31,11 @@ class Fault:
     """What was set, or `MISSING`."""
     problem: str
     """What is allowed, or what to do."""
+
+    @property
+    def top(self) -> str:
+        """The top-level key."""
+        return re.split(r"[.\[]", self.key, maxsplit=1)[0]
 
     def __str__(self) -> str:
         if self.value is MISSING:
@@ -65,6 +70,7 @@ def validate(
     model: type[ModelT],
     raw: Mapping[str, object],
     cross_field: Callable[[ModelT, frozenset[str]], Iterable[Fault]],
+    secret: Collection[str] = (),
 ) -> ModelT:
     """Make the model from raw values.
 
@@ -72,6 +78,7 @@ def validate(
         model: the model of the whole configuration.
         raw: values by camelCase key.
         cross_field: rules over several keys; it is told which top-level keys are unusable.
+        secret: top-level keys whose values must not be shown.
 
     Raises:
         ConfigError: with the faults of every field, and those of every rule whose keys are good.
@@ -87,8 +94,12 @@ def validate(
         result = _with_examples(model, raw, bad)
     faults += cross_field(result, bad)
     if faults:
-        raise ConfigError(faults)
+        raise ConfigError([_hidden(fault) if fault.top in secret else fault for fault in faults])
     return result
+
+
+def _hidden(fault: Fault) -> Fault:
+    return fault if fault.value is MISSING else replace(fault, value="[secret]")
 
 
 def _with_examples(model: type[ModelT], raw: Mapping[str, object], bad: frozenset[str]) -> ModelT:
