@@ -1,0 +1,114 @@
+"""One stack is one cluster: reads the configuration and wires the components."""
+
+import pulumi
+
+import config
+from components.control_plane import ControlPlane, ControlPlaneArgs
+from components.gateway import INGRESS_NODE_PORTS, Gateway, GatewayArgs
+from components.network import Network, NetworkArgs
+from components.node_files import environment, node_files
+from components.pki import Pki, PkiArgs
+from components.rolling import Existing
+from components.worker_pool import WorkerPool, WorkerPoolArgs
+
+cluster = config.from_pulumi()
+secrets = config.secrets_from_pulumi()
+existing = Existing.of_this_stack()
+name = cluster.cluster_name
+
+network = Network(
+    name,
+    NetworkArgs(
+        cluster_name=name,
+        addresses=cluster.addresses,
+        external_network=cluster.external_network,
+        dns_nameservers=[str(address) for address in cluster.dns_nameservers],
+        allowed_cidrs=[str(cidr) for cidr in cluster.allowed_cidrs],
+        ingress_cidrs=[str(cidr) for cidr in cluster.ingress_sources],
+        gateway_count=cluster.gateway_count,
+        ingress_ports=INGRESS_NODE_PORTS,
+        existing=cluster.existing_network,
+    ),
+)
+
+pki = Pki(name, PkiArgs(cluster_name=name, ssh_private_key=secrets.ssh_private_key))
+
+gateway = Gateway(
+    f"{name}-gateway",
+    GatewayArgs(
+        cluster_name=name,
+        count=cluster.gateway_count,
+        settings=cluster.gateway_servers,
+        server_group_policy=cluster.gateway.server_group_policy,
+        addresses=cluster.addresses,
+        network=network,
+        pki=pki,
+        external_network=cluster.external_network,
+        floating_ip=str(cluster.floating_ip) if cluster.floating_ip else None,
+        ssh_user=cluster.ssh_user,
+        environment=environment(cluster),
+        existing=existing,
+    ),
+)
+
+control_plane = ControlPlane(
+    f"{name}-master",
+    ControlPlaneArgs(
+        cluster=cluster,
+        network=network,
+        gateway=gateway,
+        pki=pki,
+        existing=existing,
+        environment=environment(cluster),
+        node_files=node_files(cluster, pki.cluster_ca.public),
+        certificate_names=[
+            cluster.api_name,
+            "127.0.0.1",
+            str(cluster.addresses.vip),
+            gateway.floating_ip,
+            *([cluster.dns_name.rstrip(".")] if cluster.dns_name else []),
+        ],
+    ),
+)
+
+pools = [
+    WorkerPool(
+        f"{name}-{pool.name}",
+        WorkerPoolArgs(
+            cluster=cluster,
+            pool=pool,
+            network=network,
+            gateway=gateway,
+            control_plane=control_plane,
+            pki=pki,
+            existing=existing,
+            environment=environment(cluster),
+            node_files=node_files(cluster, pki.cluster_ca.public),
+        ),
+    )
+    for pool in cluster.pools
+]
+
+endpoint = pulumi.Output.concat("https://", gateway.floating_ip, ":6443")
+kubeconfig = pki.kubeconfig(name, endpoint)
+
+pulumi.export("apiEndpoint", endpoint)
+pulumi.export("kubeconfig", kubeconfig)
+pulumi.export("gateways", gateway.nodes)
+pulumi.export(
+    "nodes",
+    [
+        *control_plane.nodes,
+        *(node for pool in pools for node in pool.nodes),
+    ],
+)
+pulumi.export(
+    "sshCommand",
+    pulumi.Output.format(
+        "ssh -J {0}@{1} {0}@ADDRESS  # addresses: pulumi stack output nodes",
+        cluster.ssh_user,
+        gateway.floating_ip,
+    ),
+)
+pulumi.export("sshPrivateKey", pki.ssh_private_key)
+pulumi.export("kubernetesVersion", cluster.kubernetes_version)

@@ -1,0 +1,255 @@
+"""1, 3 or 5 control planes with stacked etcd. None of them is special."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_openstack as openstack
+
+from components import kubeadm
+from components.gateway import Gateway
+from components.machine import Machine, MachineArgs
+from components.network import Network
+from components.node import Node, NodeArgs
+from components.pki import Pki
+from components.remote import Script, connection, environment_file, scripts
+from components.rolling import Existing, Gates, NodeOutput
+from config import Cluster, Taint
+
+CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlaneArgs:
+    """What the control planes are made of, and what they are given."""
+
+    cluster: Cluster
+    network: Network
+    gateway: Gateway
+    pki: Pki
+    existing: Existing
+    # node.env keys that every machine has.
+    environment: Mapping[str, str]
+    # Files that every Kubernetes node has in its folder.
+    node_files: Mapping[str, pulumi.Input[str]]
+    # Names and addresses in the API server's certificate, beside the nodes' own.
+    certificate_names: Sequence[pulumi.Input[str]]
+
+
+class ControlPlane(pulumi.ComponentResource):
+    """The control planes; servers come up in parallel, etcd members join one at a time."""
+
+    # Done once, when the API first answers through the floating IP.
+    api_ready: pulumi.Resource
+    gates: Gates
+    nodes: Sequence[NodeOutput]
+
+    def __init__(
+        self, name: str, args: ControlPlaneArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("openstack-kubernetes:cluster:ControlPlane", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._args = args
+        group = openstack.compute.ServerGroup(
+            name,
+            name=name,
+            policies=args.cluster.control_plane.server_group_policy,
+            opts=child,
+        )
+        gates: list[tuple[str, pulumi.Resource]] = []
+        nodes: list[NodeOutput] = []
+        bootstraps: list[pulumi.Resource] = []
+        for index in range(args.cluster.master_count):
+            machine = self._machine(index, group, gates, child)
+            node = self._node(index, machine, bootstraps[-1:], child)
+            bootstraps.append(node.bootstrap)
+            gates.append((machine.name, node.gate))
+            nodes.append(
+                {"name": machine.name, "role": "control-plane", "address": machine.address}
+            )
+        self.gates = gates
+        self.nodes = nodes
+        self.api_ready = Script(
+            f"{name}-api",
+            "gate.sh",
+            "api",
+            login=connection(args.gateway.login),
+            files={
+                **scripts("lib.sh", "gate.sh"),
+                "node.env": environment_file({**args.environment, "NODE_NAME": name}),
+                "kubeconfig": self._gateway_kubeconfig(),
+            },
+            opts=pulumi.ResourceOptions.merge(
+                child,
+                pulumi.ResourceOptions(
+                    depends_on=[gate for _, gate in gates],
+                    deleted_with=args.network.anchor,
+                    ignore_changes=["connection", "create", "stdin"],
+                ),
+            ),
+        )
+        self.register_outputs({})
+
+    def _machine(
+        self,
+        index: int,
+        group: openstack.compute.ServerGroup,
+        gates: Gates,
+        child: pulumi.ResourceOptions,
+    ) -> Machine:
+        args = self._args
+        servers = args.cluster.control_plane_servers
+        name = args.cluster.node_name("master", index)
+        return Machine(
+            MachineArgs(
+                name=name,
+                role="control-plane",
+                cluster_name=args.cluster.cluster_name,
+                settings=servers,
+                availability_zone=servers.availability_zone(index),
+                network=args.network,
+                security_groups=["node", "control-plane"],
+                ssh_user=args.cluster.ssh_user,
+                ssh_private_key=args.pki.ssh_private_key,
+                ssh_public_key=args.pki.ssh_public_key,
+                address=str(args.cluster.addresses.control_planes[index]),
+                server_group=group,
+                turn=args.existing.turn(
+                    name,
+                    gates,
+                    first=[(str(n["name"]), r) for n, r in self._gateways()],
+                ),
+            ),
+            child,
+        )
+
+    def _gateways(self) -> list[tuple[NodeOutput, pulumi.Resource]]:
+        gateway = self._args.gateway
+        return list(zip(gateway.nodes, gateway.ready, strict=True))
+
+    def _node(
+        self,
+        index: int,
+        machine: Machine,
+        previous: Sequence[pulumi.Resource],
+        child: pulumi.ResourceOptions,
+    ) -> Node:
+        args, pki = self._args, self._args.pki
+        contact = machine.first_contact(
+            machine.login(machine.keys.one_time.public_key_openssh),
+            via=args.gateway.login,
+            after=args.gateway.ready,
+        )
+        volume = args.cluster.control_plane.etcd_volume
+        etcd_volume = None if volume is None else machine.volume("etcd", volume.size, volume.type)
+        return Node(
+            NodeArgs(
+                name=machine.name,
+                role="control-plane",
+                address=machine.address,
+                machine_id=machine.server.id,
+                login=machine.login(machine.keys.real.public_key_openssh),
+                gateway=args.gateway,
+                script="control-plane.sh",
+                verb="converge",
+                files={
+                    **args.node_files,
+                    **self._kubeadm_files(index, machine),
+                    **self._kubernetes_files(),
+                    "kubeconfig": pki.kubeconfig(
+                        args.cluster.cluster_name,
+                        f"https://{args.cluster.api_name}:{kubeadm.API_PORT}",
+                    ),
+                },
+                environment={
+                    **args.environment,
+                    "INITIALISE": "true" if index == 0 else "false",
+                    "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
+                },
+                kubeconfig=self._gateway_kubeconfig(),
+                anchor=args.network.anchor,
+                bootstrap_after=[
+                    contact,
+                    *previous,
+                    *([] if etcd_volume is None else [etcd_volume]),
+                ],
+            ),
+            child,
+        )
+
+    def _gateway_kubeconfig(self) -> pulumi.Output[str]:
+        cluster = self._args.cluster
+        return self._args.pki.kubeconfig(
+            cluster.cluster_name, f"https://{cluster.addresses.vip}:6443"
+        )
+
+    def _kubeadm_files(self, index: int, machine: Machine) -> dict[str, pulumi.Input[str]]:
+        cluster = self._args.cluster
+        values = pulumi.Output.all(
+            server=machine.server.id, names=list(self._args.certificate_names)
+        )
+
+        def registration(server: str) -> kubeadm.Registration:
+            return kubeadm.Registration(
+                name=machine.name,
+                address=str(cluster.addresses.control_planes[index]),
+                provider_id=f"openstack:///{server}",
+                taints=[CONTROL_PLANE_TAINT],
+                external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
+                ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
+            )
+
+        def spec(names: Sequence[str]) -> kubeadm.ClusterSpec:
+            return kubeadm.ClusterSpec(
+                name=cluster.cluster_name,
+                kubernetes_version=cluster.kubernetes_version,
+                api_name=cluster.api_name,
+                certificate_names=names,
+                pod_cidr=str(cluster.pod_cidr),
+                service_cidr=str(cluster.service_cidr),
+                etcd=cluster.etcd,
+                audit=cluster.audit_log,
+                encryption_at_rest=cluster.encryption_at_rest,
+                oidc=cluster.oidc,
+                image_registry=cluster.addons.image_registry,
+                kubelet=cluster.kubelet.extra_config,
+                kube_proxy=cluster.kube_proxy.extra_config,
+            )
+
+        return {
+            "kubeadm-init.yaml": values.apply(
+                lambda v: kubeadm.init_file(spec(v["names"]), registration(v["server"]))
+            ),
+            "kubeadm-join.yaml": values.apply(
+                lambda v: kubeadm.join_file(registration(v["server"]), control_plane=True)
+            ),
+        }
+
+    def _kubernetes_files(self) -> dict[str, pulumi.Input[str]]:
+        cluster, pki = self._args.cluster, self._args.pki
+        files: dict[str, pulumi.Input[str]] = {
+            "pki/ca.crt": pki.cluster_ca.public,
+            "pki/ca.key": pki.cluster_ca.private,
+            "pki/front-proxy-ca.crt": pki.front_proxy_ca.public,
+            "pki/front-proxy-ca.key": pki.front_proxy_ca.private,
+            "pki/etcd/ca.crt": pki.etcd_ca.public,
+            "pki/etcd/ca.key": pki.etcd_ca.private,
+            "pki/sa.pub": pki.service_account.public,
+            "pki/sa.key": pki.service_account.private,
+        }
+        if cluster.audit_log.enabled:
+            files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
+        if cluster.encryption_at_rest:
+            files["etc/encryption.yaml"] = pki.encryption_key.apply(
+                kubeadm.encryption_configuration
+            )
+        if cluster.oidc is not None and cluster.oidc.ca_certificate is not None:
+            files["etc/oidc-ca.crt"] = cluster.oidc.ca_certificate
+        return files
+
+
+def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:
+    """A glob for the volume's device: virtio cuts a disk's serial number to 20 characters."""
+    return volume_id.apply(lambda volume: f"/dev/disk/by-id/*{volume[:20]}*")

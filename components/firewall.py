@@ -1,0 +1,73 @@
+"""Which machine may talk to which: the security groups' rules as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Roles that own a security group. `node` holds what control planes and workers share.
+ROLES = ("gateway", "node", "control-plane", "worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One way in. `source` is a role (remote group) or a CIDR; ports are inclusive."""
+
+    role: str
+    source: str
+    protocol: str
+    first: int | None = None
+    last: int | None = None
+    why: str
+
+    @property
+    def key(self) -> str:
+        """A stable name: the rule's place in the list must not matter."""
+        source = self.source.replace("/", "-").replace(":", ".")
+        ports = "" if self.first is None else f"-{self.first}"
+        return f"{self.role}-{self.protocol}{ports}-from-{source}"
+
+
+def rules(
+    *, allowed: Sequence[str], ingress: Sequence[str], gateways: int, ingress_ports: Sequence[int]
+) -> list[Rule]:
+    """Every rule of a cluster. Whatever is not listed here is dropped."""
+    outside = [
+        Rule(role="gateway", source=cidr, protocol="tcp", first=first, last=last, why=why)
+        for cidr in allowed
+        for first, last, why in (
+            (22, 22, "SSH jump host"),
+            (6443, 6443, "Kubernetes API"),
+            (2200, 2199 + gateways, "SSH to one certain gateway"),
+        )
+    ] + [
+        Rule(role="gateway", source=cidr, protocol="tcp", first=port, last=port, why="ingress")
+        for cidr in ingress
+        for port in (80, 443)
+    ]
+    inside = [
+        Rule(role="gateway", source="gateway", protocol="vrrp", why="who holds the VIP"),
+        Rule(role="gateway", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
+        Rule(role="node", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
+        Rule(role="node", source="node", protocol="icmp", why="path MTU, ping"),
+        Rule(role="node", source="node", protocol="udp", first=8472, last=8472, why="pod VXLAN"),
+        Rule(role="node", source="node", protocol="tcp", first=4240, last=4240, why="CNI health"),
+        Rule(role="node", source="node", protocol="tcp", first=4244, last=4244, why="Hubble"),
+        Rule(role="node", source="node", protocol="tcp", first=10250, last=10250, why="kubelet"),
+        Rule(
+            role="control-plane", source="gateway", protocol="tcp", first=6443, last=6443, why="API"
+        ),
+        Rule(role="control-plane", source="node", protocol="tcp", first=6443, last=6443, why="API"),
+        Rule(
+            role="control-plane",
+            source="control-plane",
+            protocol="tcp",
+            first=2379,
+            last=2380,
+            why="etcd",
+        ),
+    ] + [
+        Rule(role="node", source="gateway", protocol="tcp", first=port, last=port, why="ingress")
+        for port in ingress_ports
+    ]
+    return outside + inside

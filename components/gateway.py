@@ -1,0 +1,216 @@
+"""The only machines with a way in: HAProxy, keepalived and the SSH jump host, 1..n times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_openstack as openstack
+
+from components.addresses import Addresses
+from components.machine import Machine, MachineArgs
+from components.network import Network
+from components.pki import HostKeys, Pki
+from components.remote import Login, Script, connection, environment_file, scripts
+from components.rolling import Existing, NodeOutput
+from config import Servers
+
+# The first of the ports on the floating IP that lead to one certain gateway's sshd.
+FIRST_SSH_PORT = 2200
+
+# The node ports of the ingress controller's HTTP and HTTPS, where 80 and 443 lead to.
+INGRESS_NODE_PORTS = (30080, 30443)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayArgs:
+    """How many gateways of what kind. `floating_ip` None takes a new one."""
+
+    cluster_name: str
+    count: int
+    settings: Servers
+    addresses: Addresses
+    network: Network
+    pki: Pki
+    external_network: str
+    floating_ip: str | None
+    ssh_user: str
+    # node.env keys that every machine has.
+    environment: Mapping[str, str]
+    server_group_policy: str
+    existing: Existing
+
+
+class Gateway(pulumi.ComponentResource):
+    """The gateways behind one floating IP."""
+
+    floating_ip: pulumi.Output[str]
+    # The active gateway as a jump host, and as the place where cluster-wide commands run.
+    login: Login
+    # Done when every gateway is configured.
+    ready: Sequence[pulumi.Resource]
+    nodes: Sequence[NodeOutput]
+
+    def __init__(
+        self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("openstack-kubernetes:cluster:Gateway", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._args = args
+        association = self._virtual_ip(name, child)
+        group = openstack.compute.ServerGroup(
+            name, name=name, policies=args.server_group_policy, opts=child
+        )
+        # Whichever gateway is active, the floating IP must show the same host key.
+        shared = HostKeys(name, child)
+        self.login = self._login(shared.real.public_key_openssh)
+
+        configured: list[tuple[str, pulumi.Resource]] = []
+        nodes: list[NodeOutput] = []
+        for index in range(args.count):
+            machine_name = f"{args.cluster_name}-gateway-{index}"
+            machine = self._machine(
+                machine_name,
+                index,
+                shared,
+                group,
+                turn=args.existing.turn(machine_name, configured),
+                opts=child,
+            )
+            configured.append((machine_name, self._configure(index, machine, association, child)))
+            nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
+        self.ready = [resource for _, resource in configured]
+        self.nodes = nodes
+        self.register_outputs({"floatingIp": self.floating_ip})
+
+    def _virtual_ip(self, name: str, child: pulumi.ResourceOptions) -> pulumi.Resource:
+        """The port that only holds the VIP, and the floating IP on it."""
+        args = self._args
+        vip = openstack.networking.Port(
+            f"{name}-vip",
+            name=f"{args.cluster_name}-vip",
+            network_id=args.network.network_id,
+            admin_state_up=True,
+            fixed_ips=[
+                openstack.networking.PortFixedIpArgs(
+                    subnet_id=args.network.subnet_id, ip_address=str(args.addresses.vip)
+                )
+            ],
+            security_group_ids=[args.network.security_groups["gateway"].id],
+            opts=child,
+        )
+        if args.floating_ip is None:
+            self.floating_ip = openstack.networking.FloatingIp(
+                name,
+                pool=args.external_network,
+                description=f"API and way in of the Kubernetes cluster {args.cluster_name}",
+                opts=child,
+            ).address
+        else:
+            self.floating_ip = pulumi.Output.from_input(args.floating_ip)
+        return openstack.networking.FloatingIpAssociate(
+            name,
+            floating_ip=self.floating_ip,
+            port_id=vip.id,
+            opts=pulumi.ResourceOptions.merge(
+                child, pulumi.ResourceOptions(depends_on=list(args.network.way_out))
+            ),
+        )
+
+    def _login(self, host_key: pulumi.Input[str], port: int = 22) -> Login:
+        return Login(
+            address=self.floating_ip,
+            port=port,
+            user=self._args.ssh_user,
+            private_key=self._args.pki.ssh_private_key,
+            host_key=host_key,
+        )
+
+    def _machine(
+        self,
+        name: str,
+        index: int,
+        keys: HostKeys,
+        group: openstack.compute.ServerGroup,
+        *,
+        turn: pulumi.Input[Sequence[pulumi.Resource]],
+        opts: pulumi.ResourceOptions,
+    ) -> Machine:
+        args = self._args
+        return Machine(
+            MachineArgs(
+                name=name,
+                role="gateway",
+                cluster_name=args.cluster_name,
+                settings=args.settings,
+                availability_zone=args.settings.availability_zone(index),
+                network=args.network,
+                security_groups=["gateway"],
+                ssh_user=args.ssh_user,
+                ssh_private_key=args.pki.ssh_private_key,
+                ssh_public_key=args.pki.ssh_public_key,
+                address=str(args.addresses.gateways[index]),
+                moving_addresses=[str(args.addresses.vip)],
+                server_group=group,
+                host_keys=keys,
+                # A gateway must work before the first SSH connection: it is the way in.
+                boot_files=self._files(index),
+                boot_packages=["haproxy", "keepalived"],
+                boot_commands=[
+                    ["bash", "/etc/openstack-kubernetes/boot/gateway.sh", "configure"],
+                ],
+                turn=turn,
+            ),
+            opts,
+        )
+
+    def _files(self, index: int) -> dict[str, pulumi.Input[str]]:
+        """The folder of one gateway: computed addresses and the public CA certificate."""
+        args = self._args
+        gateways = args.addresses.gateways[: args.count]
+        return {
+            **scripts("lib.sh", "gateway.sh"),
+            "ca.crt": args.pki.cluster_ca.public,
+            "node.env": environment_file(
+                {
+                    **args.environment,
+                    "ROLE": "gateway",
+                    "NODE_NAME": f"{args.cluster_name}-gateway-{index}",
+                    "NODE_IP": str(gateways[index]),
+                    "VIP": str(args.addresses.vip),
+                    "VIP_PREFIX": args.addresses.network.prefixlen,
+                    "VRRP_ID": int(args.addresses.vip) % 254 + 1,
+                    "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
+                    "PEERS": " ".join(str(a) for a in gateways if a != gateways[index]),
+                    # Their addresses are always known, and a node port leads to the ingress from
+                    # every node.
+                    "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],
+                    "INGRESS_HTTP_PORT": INGRESS_NODE_PORTS[0],
+                    "INGRESS_HTTPS_PORT": INGRESS_NODE_PORTS[1],
+                }
+            ),
+        }
+
+    def _configure(
+        self,
+        index: int,
+        machine: Machine,
+        association: pulumi.Resource,
+        child: pulumi.ResourceOptions,
+    ) -> pulumi.Resource:
+        port = FIRST_SSH_PORT + index
+        contact = machine.first_contact(
+            self._login(machine.keys.one_time.public_key_openssh, port),
+            via=None,
+            after=[association],
+        )
+        return Script(
+            f"{machine.name}-configure",
+            "gateway.sh",
+            "configure",
+            login=connection(self._login(machine.keys.real.public_key_openssh, port)),
+            files={**self._files(index), **scripts("install.sh")},
+            triggers=[machine.server.id],
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
+        )

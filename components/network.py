@@ -1,0 +1,125 @@
+"""The private network: own or existing, with the security groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_openstack as openstack
+
+from components.addresses import Addresses
+from components.firewall import ROLES, rules
+from config import ExistingNetwork
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkArgs:
+    """What the network is made of. `existing` replaces network, subnet and router."""
+
+    cluster_name: str
+    addresses: Addresses
+    external_network: str
+    dns_nameservers: Sequence[str]
+    allowed_cidrs: Sequence[str]
+    ingress_cidrs: Sequence[str]
+    gateway_count: int
+    ingress_ports: Sequence[int]
+    existing: ExistingNetwork | None = None
+
+
+class Network(pulumi.ComponentResource):
+    """Network, subnet, router and one security group for each role."""
+
+    network_id: pulumi.Output[str]
+    subnet_id: pulumi.Output[str]
+    mtu: pulumi.Output[int]
+    security_groups: Mapping[str, openstack.networking.SecGroup]
+    # Only a destroy removes it, so what need not be undone one by one is `deleted_with` it.
+    anchor: pulumi.Resource
+    # A floating IP can be associated once the subnet has a way out.
+    way_out: Sequence[pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._name = name
+        self.security_groups = self._security_groups(args)
+        self.anchor = self.security_groups["node"]
+        if args.existing is not None:
+            self._adopt(args.existing)
+        else:
+            self._create(args)
+        self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
+
+    def _adopt(self, existing: ExistingNetwork) -> None:
+        network = openstack.networking.get_network_output(name=existing.network)
+        subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
+        self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
+        self.way_out = ()
+
+    def _create(self, args: NetworkArgs) -> None:
+        network = openstack.networking.Network(
+            self._name, name=args.cluster_name, admin_state_up=True, opts=self._child
+        )
+        subnet = openstack.networking.Subnet(
+            self._name,
+            name=args.cluster_name,
+            network_id=network.id,
+            cidr=str(args.addresses.network),
+            ip_version=4,
+            gateway_ip=str(args.addresses.router),
+            allocation_pools=[
+                openstack.networking.SubnetAllocationPoolArgs(
+                    start=str(args.addresses.pool_start), end=str(args.addresses.pool_end)
+                )
+            ],
+            dns_nameservers=list(args.dns_nameservers),
+            opts=self._child,
+        )
+        external = openstack.networking.get_network_output(
+            name=args.external_network, external=True
+        )
+        router = openstack.networking.Router(
+            self._name, name=args.cluster_name, external_network_id=external.id, opts=self._child
+        )
+        interface = openstack.networking.RouterInterface(
+            self._name, router_id=router.id, subnet_id=subnet.id, opts=self._child
+        )
+        self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
+        self.anchor = network
+        self.way_out = (interface,)
+
+    def _security_groups(self, args: NetworkArgs) -> dict[str, openstack.networking.SecGroup]:
+        groups = {
+            role: openstack.networking.SecGroup(
+                f"{self._name}-{role}",
+                name=f"{args.cluster_name}-{role}",
+                description=f"{role} machines of the Kubernetes cluster {args.cluster_name}",
+                opts=self._child,
+            )
+            for role in ROLES
+        }
+        for rule in rules(
+            allowed=args.allowed_cidrs,
+            ingress=args.ingress_cidrs,
+            gateways=args.gateway_count,
+            ingress_ports=args.ingress_ports,
+        ):
+            from_group = rule.source in groups
+            openstack.networking.SecGroupRule(
+                f"{self._name}-{rule.key}",
+                security_group_id=groups[rule.role].id,
+                direction="ingress",
+                ethertype="IPv4",
+                protocol=rule.protocol,
+                port_range_min=rule.first,
+                port_range_max=rule.last,
+                remote_group_id=groups[rule.source].id if from_group else None,
+                remote_ip_prefix=None if from_group else rule.source,
+                description=rule.why,
+                opts=self._child,
+            )
+        return groups

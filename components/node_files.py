@@ -1,0 +1,67 @@
+"""What every Kubernetes node has in its folder beside scripts and kubeadm's files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from components.addresses import MAX_CONTROL_PLANES
+from config import Cluster, HttpProxy
+
+
+def environment(cluster: Cluster) -> dict[str, str]:
+    """The node.env keys that are the same on every machine."""
+    addresses = [str(address) for address in cluster.addresses.control_planes]
+    hosts = [
+        f"{address}={cluster.node_name('master', index)}"
+        for index, address in enumerate(addresses[:MAX_CONTROL_PLANES])
+    ]
+    return {
+        "CLUSTER_NAME": cluster.cluster_name,
+        "KUBERNETES_VERSION": cluster.kubernetes_version,
+        "CONTROL_PLANE_ADDRESSES": " ".join(addresses),
+        "API_NAME": cluster.api_name,
+        "NODE_HOSTS": " ".join(hosts),
+        "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
+    }
+
+
+def node_files(cluster: Cluster, ca_certificate: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
+    """CA certificate, containerd's drop-ins and mirrors, the HTTP proxy."""
+    files: dict[str, pulumi.Input[str]] = {"ca.crt": ca_certificate}
+    for name, text in cluster.containerd.drop_ins.items():
+        files[f"containerd/{name}"] = text
+    for host, mirrors in cluster.registry_mirrors.items():
+        files[f"containerd/certs.d/{host}/hosts.toml"] = _hosts_toml(host, mirrors)
+    if cluster.http_proxy is not None:
+        files["proxy.env"] = _proxy_env(cluster, cluster.http_proxy)
+    return files
+
+
+def _hosts_toml(host: str, mirrors: Sequence[str]) -> str:
+    server = "" if host == "_default" else f'server = "https://{host}"\n'
+    return server + "".join(
+        f'\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n' for url in mirrors
+    )
+
+
+def _proxy_env(cluster: Cluster, proxy: HttpProxy) -> str:
+    direct = [
+        "localhost",
+        "127.0.0.1",
+        ".svc",
+        ".cluster.local",
+        ".internal",
+        str(cluster.host_cidr),
+        str(cluster.pod_cidr),
+        str(cluster.service_cidr),
+        "169.254.169.254",
+        *proxy.no_proxy,
+    ]
+    values: Mapping[str, str | None] = {
+        "HTTP_PROXY": proxy.http,
+        "HTTPS_PROXY": proxy.https or proxy.http,
+        "NO_PROXY": ",".join(direct),
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items() if value)

@@ -1,0 +1,186 @@
+"""Every key and certificate that must exist before the first machine does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_tls as tls
+
+# kubeadm gives its own CAs ten years.
+CA_HOURS = 10 * 365 * 24
+# kubeadm gives its client certificates one year; a month before the end an update renews it.
+ADMIN_HOURS = 365 * 24
+ADMIN_RENEWAL_HOURS = 30 * 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class PkiArgs:
+    """What the certificates are made out to."""
+
+    cluster_name: str
+    # The user's own SSH key instead of a generated one (machines that exist already know it).
+    ssh_private_key: pulumi.Output[str] | None = None
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate (or a public key) with its private key, both PEM."""
+
+    public: pulumi.Output[str]
+    private: pulumi.Output[str]
+
+
+class HostKeys:
+    """The two SSH host keys of one machine.
+
+    They are of different types so that sshd offers both at a time and each connection asks for
+    the one it means.
+    """
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions) -> None:
+        # In user_data, good for the first contact only.
+        self.one_time = tls.PrivateKey(f"{name}-one-time-host-key", algorithm="ED25519", opts=opts)
+        # Travels over the connection that the one-time key vouches for.
+        self.real = tls.PrivateKey(
+            f"{name}-host-key", algorithm="ECDSA", ecdsa_curve="P256", opts=opts
+        )
+
+
+class Pki(pulumi.ComponentResource):
+    """Cluster, etcd and front-proxy CAs, service-account key, admin certificate, SSH key."""
+
+    cluster_ca: KeyPair
+    etcd_ca: KeyPair
+    front_proxy_ca: KeyPair
+    service_account: KeyPair
+    admin: KeyPair
+    ssh_private_key: pulumi.Output[str]
+    ssh_public_key: pulumi.Output[str]
+    encryption_key: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: PkiArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("openstack-kubernetes:cluster:Pki", name, {}, opts)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._name = name
+
+        self.cluster_ca = self._authority("cluster-ca", "kubernetes")
+        self.etcd_ca = self._authority("etcd-ca", "etcd-ca")
+        self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
+        service_account = self._key("service-account")
+        self.service_account = KeyPair(
+            service_account.public_key_pem, service_account.private_key_pem
+        )
+        self.admin = self._admin_certificate()
+
+        if args.ssh_private_key is None:
+            ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._child)
+            self.ssh_private_key, self.ssh_public_key = (
+                ssh.private_key_openssh,
+                ssh.public_key_openssh.apply(str.strip),
+            )
+        else:
+            self.ssh_private_key = args.ssh_private_key
+            self.ssh_public_key = tls.get_public_key_output(
+                private_key_openssh=args.ssh_private_key
+            ).public_key_openssh.apply(str.strip)
+
+        # 32 bytes for secretbox, drawn from a generated key: the TLS provider has no plain random.
+        self.encryption_key = pulumi.Output.secret(
+            self._key("encryption").private_key_pem.apply(
+                lambda pem: base64.b64encode(hashlib.sha256(pem.encode()).digest()).decode()
+            )
+        )
+        self.register_outputs({})
+
+    def _key(self, role: str) -> tls.PrivateKey:
+        return tls.PrivateKey(
+            f"{self._name}-{role}", algorithm="ECDSA", ecdsa_curve="P256", opts=self._child
+        )
+
+    def _authority(self, role: str, common_name: str) -> KeyPair:
+        key = self._key(role)
+        certificate = tls.SelfSignedCert(
+            f"{self._name}-{role}",
+            private_key_pem=key.private_key_pem,
+            is_ca_certificate=True,
+            set_subject_key_id=True,
+            subject=tls.SelfSignedCertSubjectArgs(common_name=common_name),
+            dns_names=[common_name],
+            validity_period_hours=CA_HOURS,
+            allowed_uses=["digital_signature", "key_encipherment", "cert_signing"],
+            opts=self._child,
+        )
+        return KeyPair(certificate.cert_pem, key.private_key_pem)
+
+    def _admin_certificate(self) -> KeyPair:
+        key = self._key("admin")
+        request = tls.CertRequest(
+            f"{self._name}-admin",
+            private_key_pem=key.private_key_pem,
+            # kubeadm binds this group to cluster-admin: unlike system:masters it can be unbound.
+            subject=tls.CertRequestSubjectArgs(
+                common_name="kubernetes-admin", organization="kubeadm:cluster-admins"
+            ),
+            opts=self._child,
+        )
+        certificate = tls.LocallySignedCert(
+            f"{self._name}-admin",
+            ca_private_key_pem=self.cluster_ca.private,
+            ca_cert_pem=self.cluster_ca.public,
+            cert_request_pem=request.cert_request_pem,
+            validity_period_hours=ADMIN_HOURS,
+            early_renewal_hours=ADMIN_RENEWAL_HOURS,
+            allowed_uses=["digital_signature", "key_encipherment", "client_auth"],
+            opts=self._child,
+        )
+        return KeyPair(certificate.cert_pem, key.private_key_pem)
+
+    def kubeconfig(self, cluster_name: str, server: pulumi.Input[str]) -> pulumi.Output[str]:
+        """An administrator's kubeconfig for the API at `server` (a URL). Secret."""
+
+        def encode(pem: str) -> str:
+            return base64.b64encode(pem.encode()).decode()
+
+        def build(values: dict[str, str]) -> dict[str, object]:
+            return {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": cluster_name,
+                "contexts": [
+                    {
+                        "name": cluster_name,
+                        "context": {"cluster": cluster_name, "user": f"{cluster_name}-admin"},
+                    }
+                ],
+                "clusters": [
+                    {
+                        "name": cluster_name,
+                        "cluster": {
+                            "server": values["server"],
+                            "certificate-authority-data": encode(values["ca"]),
+                        },
+                    }
+                ],
+                "users": [
+                    {
+                        "name": f"{cluster_name}-admin",
+                        "user": {
+                            "client-certificate-data": encode(values["certificate"]),
+                            "client-key-data": encode(values["key"]),
+                        },
+                    }
+                ],
+            }
+
+        values = pulumi.Output.all(
+            server=server,
+            ca=self.cluster_ca.public,
+            certificate=self.admin.public,
+            key=self.admin.private,
+        )
+        return pulumi.Output.secret(pulumi.Output.json_dumps(values.apply(build)))

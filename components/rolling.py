@@ -1,0 +1,55 @@
+"""Who waits for whom, so that machines come up in parallel but change one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+Gates = Sequence[tuple[str, pulumi.Resource]]
+# One entry of the stack's output `nodes`: name, role, address.
+NodeOutput = Mapping[str, pulumi.Input[str]]
+
+
+class Existing:
+    """The nodes that the stack's last good update left behind."""
+
+    def __init__(self, names: pulumi.Output[frozenset[str]]) -> None:
+        self._names = names
+
+    @staticmethod
+    def of_this_stack() -> Existing:
+        """Read from the stack's own last outputs; none before the first good update."""
+        reference = pulumi.StackReference(
+            f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        )
+        machines = pulumi.Output.all(
+            reference.get_output("nodes"), reference.get_output("gateways")
+        )
+        return Existing(
+            machines.apply(
+                lambda lists: frozenset(each["name"] for names in lists for each in names or ())
+            )
+        )
+
+    def turn(
+        self, name: str, before: Gates, *, at_once: int = 1, first: Gates = ()
+    ) -> pulumi.Output[list[pulumi.Resource]]:
+        """The gates that `name` waits for before its server may change.
+
+        A new node waits for none. An existing one waits for the existing node `at_once` places
+        ahead of it in `before`, and where there is none, for the existing ones of `first`.
+        """
+
+        # The caller's list grows while the program goes on; this is decided later.
+        before = tuple(before)
+
+        def gates(names: frozenset[str]) -> list[pulumi.Resource]:
+            if name not in names:
+                return []
+            ahead = [gate for other, gate in before if other in names]
+            if len(ahead) >= at_once:
+                return [ahead[-at_once]]
+            return [gate for other, gate in first if other in names]
+
+        return self._names.apply(gates)

@@ -1,0 +1,188 @@
+"""A pool of workers: servers that are made, or machines that exist already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_openstack as openstack
+
+from components import kubeadm
+from components.control_plane import ControlPlane
+from components.gateway import Gateway
+from components.machine import Machine, MachineArgs
+from components.network import Network
+from components.node import Node, NodeArgs
+from components.pki import Pki
+from components.remote import Login
+from components.rolling import Existing, NodeOutput
+from config import Cluster, Pool
+from config import Machine as ExistingMachine
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerPoolArgs:
+    """One pool. `control_plane` is what its existing nodes wait for before they change."""
+
+    cluster: Cluster
+    pool: Pool
+    network: Network
+    gateway: Gateway
+    control_plane: ControlPlane
+    pki: Pki
+    existing: Existing
+    # node.env keys that every machine has.
+    environment: Mapping[str, str]
+    # Files that every Kubernetes node has in its folder.
+    node_files: Mapping[str, pulumi.Input[str]]
+
+
+class WorkerPool(pulumi.ComponentResource):
+    """Workers that come up in parallel, and leave and roll `maxUnavailable` at a time."""
+
+    gates: Sequence[pulumi.Resource]
+    nodes: Sequence[NodeOutput]
+
+    def __init__(
+        self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("openstack-kubernetes:cluster:WorkerPool", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._args = args
+        gates: list[tuple[str, pulumi.Resource]] = []
+        nodes: list[NodeOutput] = []
+        if args.pool.count:
+            group = openstack.compute.ServerGroup(
+                name, name=name, policies=args.pool.server_group_policy, opts=child
+            )
+        for index in range(args.pool.count):
+            node_name = args.cluster.node_name(args.pool.name, index)
+            turn = args.existing.turn(
+                node_name,
+                gates,
+                at_once=args.pool.max_unavailable,
+                first=args.control_plane.gates,
+            )
+            machine = self._machine(node_name, index, group, turn, child)
+            gates.append((node_name, self._made(machine, child).gate))
+            nodes.append(self._output(node_name, machine.address))
+        for existing in args.pool.machines:
+            gates.append((existing.name, self._joined(existing, child).gate))
+            nodes.append(self._output(existing.name, str(existing.address)))
+        self.gates = [gate for _, gate in gates]
+        self.nodes = nodes
+        self.register_outputs({})
+
+    def _output(self, name: str, address: pulumi.Input[str]) -> NodeOutput:
+        return {"name": name, "role": "worker", "pool": self._args.pool.name, "address": address}
+
+    def _machine(
+        self,
+        name: str,
+        index: int,
+        group: openstack.compute.ServerGroup,
+        turn: pulumi.Input[Sequence[pulumi.Resource]],
+        child: pulumi.ResourceOptions,
+    ) -> Machine:
+        args = self._args
+        return Machine(
+            MachineArgs(
+                name=name,
+                role="worker",
+                cluster_name=args.cluster.cluster_name,
+                settings=args.pool.servers,
+                availability_zone=args.pool.servers.availability_zone(index),
+                network=args.network,
+                security_groups=["node", "worker"],
+                ssh_user=args.cluster.ssh_user,
+                ssh_private_key=args.pki.ssh_private_key,
+                ssh_public_key=args.pki.ssh_public_key,
+                server_group=group,
+                turn=turn,
+            ),
+            child,
+        )
+
+    def _made(self, machine: Machine, child: pulumi.ResourceOptions) -> Node:
+        contact = machine.first_contact(
+            machine.login(machine.keys.one_time.public_key_openssh),
+            via=self._args.gateway.login,
+            after=self._args.gateway.ready,
+        )
+        return self._node(
+            machine.name,
+            address=machine.address,
+            machine_id=machine.server.id,
+            provider_id=machine.server.id.apply(lambda server: f"openstack:///{server}"),
+            login=machine.login(machine.keys.real.public_key_openssh),
+            after=[contact],
+            child=child,
+        )
+
+    def _joined(self, machine: ExistingMachine, child: pulumi.ResourceOptions) -> Node:
+        return self._node(
+            machine.name,
+            address=str(machine.address),
+            machine_id=f"{machine.name}@{machine.address}",
+            provider_id=None,
+            login=Login(
+                address=str(machine.address),
+                user=machine.ssh_user or self._args.cluster.ssh_user,
+                private_key=self._args.pki.ssh_private_key,
+                host_key=machine.host_key,
+            ),
+            after=self._args.gateway.ready,
+            child=child,
+        )
+
+    def _node(
+        self,
+        name: str,
+        *,
+        address: pulumi.Input[str],
+        machine_id: pulumi.Input[str],
+        provider_id: pulumi.Input[str] | None,
+        login: Login,
+        after: Sequence[pulumi.Resource],
+        child: pulumi.ResourceOptions,
+    ) -> Node:
+        args, cluster = self._args, self._args.cluster
+        join = pulumi.Output.all(address=address, provider_id=provider_id).apply(
+            lambda v: kubeadm.join_file(
+                kubeadm.Registration(
+                    name=name,
+                    address=v["address"],
+                    provider_id=v["provider_id"],
+                    taints=args.pool.taints,
+                    external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
+                    ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
+                ),
+                control_plane=False,
+            )
+        )
+        return Node(
+            NodeArgs(
+                name=name,
+                role="worker",
+                address=address,
+                machine_id=machine_id,
+                login=login,
+                gateway=args.gateway,
+                script="worker.sh",
+                verb="prepare",
+                files={**args.node_files, "kubeadm-join.yaml": join},
+                environment=args.environment,
+                gate_environment={
+                    "NODE_LABELS": ",".join(f"{k}={v}" for k, v in args.pool.labels.items()),
+                    "NODE_TAINTS": kubeadm.taints_text(args.pool.taints),
+                },
+                kubeconfig=args.pki.kubeconfig(
+                    cluster.cluster_name, f"https://{cluster.addresses.vip}:6443"
+                ),
+                anchor=args.network.anchor,
+                bootstrap_after=after,
+                gate_after=[args.control_plane.api_ready],
+            ),
+            child,
+        )

@@ -1,0 +1,180 @@
+"""The program on mocks, with every resource and its options recorded."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
+
+from components import image
+
+PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
+PROJECT = "openstack-kubernetes"
+
+# The least a user must set; the cloud is not asked.
+MINIMAL: Mapping[str, Any] = {
+    "externalNetwork": "public",
+    "allowedCidrs": ["203.0.113.0/24"],
+    "image": "node-image",
+    "flavor": "m1.medium",
+    "cloudChecks": False,
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One registered resource: what the engine would have been asked for."""
+
+    urn: str
+    name: str
+    type: str
+    inputs: Mapping[str, Any]
+    dependencies: Sequence[str]
+    deleted_with: str
+    delete_before_replace: bool
+    ignore_changes: Sequence[str]
+    replace_on_changes: Sequence[str]
+
+
+@dataclass
+class Run:
+    """Everything that one run of the program registered."""
+
+    resources: dict[str, Recorded] = field(default_factory=dict)
+
+    def all(self, kind: str) -> dict[str, Recorded]:
+        """The resources whose type ends with `kind`, by name."""
+        return {r.name: r for r in self.resources.values() if r.type.endswith(kind)}
+
+    def one(self, kind: str, name: str) -> Recorded:
+        """The one resource of that kind and name."""
+        return self.all(kind)[name]
+
+    def waits_for(self, later: Recorded, earlier: Recorded) -> bool:
+        """Whether `later` depends on `earlier`, directly or through others."""
+        seen: set[str] = set()
+        ends = list(later.dependencies)
+        while ends:
+            urn = ends.pop()
+            if urn not in seen and urn in self.resources:
+                seen.add(urn)
+                ends += self.resources[urn].dependencies
+        return earlier.urn in seen
+
+
+class Cloud(Mocks):
+    """Answers as the providers would: ids, addresses, keys; and the stack's last outputs."""
+
+    def __init__(self, machines: Iterable[str]) -> None:
+        self._machines = list(machines)
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """The resource's inputs with what its provider would add."""
+        state = dict(args.inputs)
+        kind = args.typ.split(":")[-1]
+        match kind:
+            case "StackReference":
+                listed = [{"name": name} for name in self._machines]
+                state["outputs"] = {"nodes": listed, "gateways": []} if listed else {}
+                state["secretOutputNames"] = []
+            case "PrivateKey":
+                state |= {
+                    f"{part}{form}": f"{args.name} {part} {form}\n"
+                    for part in ("privateKey", "publicKey")
+                    for form in ("Pem", "Openssh")
+                }
+            case "SelfSignedCert" | "LocallySignedCert":
+                state["certPem"] = f"{args.name} certificate\n"
+            case "CertRequest":
+                state["certRequestPem"] = f"{args.name} request\n"
+            case "Network":
+                state["mtu"] = 1450
+            case "Port":
+                state["allFixedIps"] = [args.inputs["fixedIps"][0].get("ipAddress") or "10.8.0.77"]
+            case "FloatingIp":
+                state["address"] = "198.51.100.7"
+            case "ApplicationCredential":
+                state["secret"] = "application-credential-secret"
+            case "Stash":
+                state["output"] = state["input"]
+            case _:
+                pass
+        return f"{args.name}-id", state
+
+    def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """A data source: the thing asked for exists."""
+        return {**args.args, "id": f"{args.args.get('name', 'any')}-id", "mtu": 1450}, []
+
+
+class Recorder(MockMonitor):
+    """A mock monitor that sees the resource options, too."""
+
+    def __init__(self, mocks: Mocks, run: Run) -> None:
+        super().__init__(mocks)
+        self._run = run
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802
+        """Record what was asked for, then do what the mock monitor does."""
+        inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
+        response = super().RegisterResource(request)
+        self._run.resources[response.urn] = Recorded(
+            urn=response.urn,
+            name=request.name,
+            type=request.type,
+            inputs=inputs,
+            dependencies=list(request.dependencies),
+            deleted_with=request.deletedWith,
+            delete_before_replace=request.deleteBeforeReplace,
+            ignore_changes=list(request.ignoreChanges),
+            replace_on_changes=list(request.replaceOnChanges),
+        )
+        return response
+
+
+def plain(value: Any) -> Any:
+    """The value with every secret in it laid open."""
+    if isinstance(value, dict):
+        if pulumi.runtime.rpc._special_sig_key in value:
+            return plain(value["value"])
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def run(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    existing: Iterable[str] = (),
+    preview: bool = False,
+    stack: str = "demo",
+) -> Run:
+    """Run the program once, as an update or as a preview, and record what it registers.
+
+    `existing` are the machines that the stack's last good update left behind.
+    """
+    recorded = Run()
+    cloud = Cloud(existing)
+    image.first_seen_image.cache_clear()
+    pulumi.runtime.set_mocks(
+        cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)
+    )
+    settings = {**MINIMAL, **(overrides or {})}
+    pulumi.runtime.set_all_config(
+        {
+            f"{PROJECT}:{key}": value if isinstance(value, str) else json.dumps(value)
+            for key, value in settings.items()
+            if value is not None
+        }
+    )
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(PROGRAM))
+
+    program()
+    return recorded

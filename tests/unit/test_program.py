@@ -1,0 +1,150 @@
+"""What the program asks the engine for, so that machines come, change and go as promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engine import Recorded, Run, run
+
+SERVER = "instance:Instance"
+COMMAND = "remote:Command"
+NODES = ["demo-master-0", "demo-master-1", "demo-master-2", "demo-worker-0", "demo-worker-1"]
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Run:
+    """A first update."""
+    return run()
+
+
+@pytest.fixture(scope="module")
+def settled() -> Run:
+    """An update of a cluster that is up, with one more worker."""
+    return run({"workerCount": 3}, existing=NODES)
+
+
+def server(of: Run, name: str) -> Recorded:
+    return of.one(SERVER, name)
+
+
+def command(of: Run, name: str) -> Recorded:
+    return of.one(COMMAND, name)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_the_default_cluster_is_highly_available(preview: bool) -> None:
+    servers = run(preview=preview).all(SERVER)
+    assert sorted(servers) == ["demo-gateway-0", "demo-gateway-1", *NODES]
+
+
+def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
+    servers = fresh.all(SERVER).values()
+    assert not any(fresh.waits_for(a, b) for a in servers for b in servers)
+
+
+def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
+    for earlier, later in (("demo-master-0", "demo-master-1"), ("demo-master-1", "demo-master-2")):
+        assert fresh.waits_for(
+            command(fresh, f"{later}-bootstrap"), command(fresh, f"{earlier}-bootstrap")
+        )
+
+
+def test_workers_join_in_parallel(fresh: Run) -> None:
+    assert not fresh.waits_for(
+        command(fresh, "demo-worker-1-gate"), command(fresh, "demo-worker-0-gate")
+    )
+
+
+def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(settled: Run) -> None:
+    for earlier, later in zip(NODES, NODES[1:], strict=False):
+        assert settled.waits_for(server(settled, later), command(settled, f"{earlier}-gate"))
+
+
+def test_a_new_worker_waits_for_no_existing_one(settled: Run) -> None:
+    new = server(settled, "demo-worker-2")
+    assert not any(settled.waits_for(new, server(settled, name)) for name in NODES)
+
+
+def test_as_many_workers_change_at_once_as_the_pool_allows() -> None:
+    names = [*NODES, "demo-worker-2", "demo-worker-3"]
+    pool = run({"workerCount": 4, "worker": {"maxUnavailable": 2}}, existing=names)
+
+    def waits(later: int, earlier: int) -> bool:
+        return pool.waits_for(
+            server(pool, f"demo-worker-{later}"), command(pool, f"demo-worker-{earlier}-gate")
+        )
+
+    assert not waits(1, 0)
+    assert waits(2, 0)
+    assert not waits(2, 1)
+    assert waits(3, 1)
+
+
+def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> None:
+    for each in fresh.all(SERVER).values():
+        assert each.delete_before_replace
+        assert {"imageName", "imageId", "flavorName", "flavorId"} <= set(each.replace_on_changes)
+
+
+def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
+    network = fresh.one("network:Network", "demo")
+    for name in NODES:
+        gate = command(fresh, f"{name}-gate")
+        assert "gate.sh leave" in gate.inputs["delete"]
+        assert gate.inputs["triggers"] == [f"{name}-id"]
+        assert gate.delete_before_replace
+        assert gate.deleted_with == network.urn
+        assert fresh.waits_for(gate, server(fresh, name))
+
+
+def test_no_secret_stands_in_a_command_line(fresh: Run) -> None:
+    for each in fresh.all(COMMAND).values():
+        for text in (each.inputs.get("create"), each.inputs.get("delete")):
+            assert text is None or "privateKey" not in text
+
+
+def test_user_data_holds_no_key_but_the_one_time_host_key(fresh: Run) -> None:
+    for name, each in fresh.all(SERVER).items():
+        keys = [line for line in each.inputs["userData"].splitlines() if "privateKey" in line]
+        assert len(keys) == 1, name
+        assert "one-time-host-key privateKey" in keys[0]
+
+
+def test_every_connection_checks_the_host_key(fresh: Run) -> None:
+    for each in fresh.all(COMMAND).values():
+        connection = each.inputs["connection"]
+        assert connection["hostKey"]
+        assert "proxy" not in connection or connection["proxy"]["hostKey"]
+
+
+def test_only_allowed_networks_get_in(fresh: Run) -> None:
+    rules = fresh.all("secGroupRule:SecGroupRule").values()
+    from_outside = {r.inputs["remoteIpPrefix"] for r in rules if "remoteIpPrefix" in r.inputs}
+    assert from_outside == {"203.0.113.0/24"}
+
+
+def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
+    ports = fresh.all("port:Port")
+    carrying = [name for name, port in ports.items() if port.inputs.get("allowedAddressPairs")]
+    assert sorted(carrying) == ["demo-gateway-0", "demo-gateway-1"]
+
+
+def test_a_machine_that_exists_already_joins_without_a_server() -> None:
+    pool = {
+        "name": "metal",
+        "machines": [
+            {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"}
+        ],
+    }
+    joined = run({"workerPools": [pool]})
+    assert "metal-a" not in joined.all(SERVER)
+    bootstrap = command(joined, "metal-a-bootstrap").inputs["connection"]
+    assert bootstrap["host"] == "10.8.1.5"
+    assert bootstrap["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
+
+
+def test_a_server_can_boot_from_a_volume() -> None:
+    booted = run({"worker": {"volume": {"size": 20, "type": "fast"}}})
+    disk = server(booted, "demo-worker-0").inputs["blockDevices"][0]
+    assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "node-image-id")
+    assert "imageName" not in server(booted, "demo-worker-0").inputs
