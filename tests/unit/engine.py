@@ -119,10 +119,10 @@ class Recorder(MockMonitor):
         super().__init__(mocks)
         self._run = run
 
-    def RegisterResource(self, request: Any) -> Any:  # noqa: N802
+    def RegisterResource(self, request: Any) -> Any:  # noqa: ANN401, N802
         """Record what was asked for, then do what the mock monitor does."""
         inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
-        response = super().RegisterResource(request)
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         self._run.resources[response.urn] = Recorded(
             urn=response.urn,
             name=request.name,
@@ -137,7 +137,7 @@ class Recorder(MockMonitor):
         return response
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> Any:  # noqa: ANN401
     """The value with every secret in it laid open."""
     if isinstance(value, dict):
         if pulumi.runtime.rpc._special_sig_key in value:
@@ -172,7 +172,7 @@ def run(
         }
     )
 
-    @pulumi.runtime.test
+    @pulumi.runtime.test  # type: ignore[untyped-decorator]
     def program() -> None:
         runpy.run_path(str(PROGRAM))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.unit.engine import Recorded, Run, run
@@ -56,7 +58,7 @@ def test_workers_join_in_parallel(fresh: Run) -> None:
 
 
 def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(settled: Run) -> None:
-    for earlier, later in zip(NODES, NODES[1:], strict=False):
+    for earlier, later in itertools.pairwise(NODES):
         assert settled.waits_for(server(settled, later), command(settled, f"{earlier}-gate"))
 
 
