@@ -35,6 +35,8 @@ def kubernetes(version: str) -> Path:
         "gitVersion": version,
         "gitMajor": major,
         "gitMinor": minor,
+        # The module does not say which commit it was made of: nothing is better than a template.
+        "gitCommit": "",
         "gitTreeState": "clean",
     }
     return gobuild.build(
@@ -108,7 +110,7 @@ def cloud_provider_openstack() -> Path:
 
 
 def cilium() -> Path:
-    """Cilium's agent, operator (generic), CNI plugin, client and the two helpers it needs."""
+    """Cilium's agent, operator (generic), CNI plugin, client and the helpers it starts."""
     module = "github.com/cilium/cilium"
     version = versions.CILIUM.removeprefix("v")
     return gobuild.build(
@@ -119,6 +121,7 @@ def cilium() -> Path:
             "cilium-operator-generic": f"{module}/operator",
             "cilium-cni": f"{module}/plugins/cilium-cni",
             "cilium-dbg": f"{module}/cilium-dbg",
+            "cilium-health-responder": f"{module}/cilium-health/responder",
             "cilium-mount": f"{module}/tools/mount",
             "cilium-sysctlfix": f"{module}/tools/sysctlfix",
         },
@@ -126,6 +129,21 @@ def cilium() -> Path:
         # What makes the operator the "generic" one: address management by Kubernetes.
         tags=("ipam_provider_operator", "osusergo"),
     )
+
+
+def pause(tag: str) -> Path:
+    """The program that holds a pod's namespaces; it names the tag of its image on -v."""
+    return gobuild.build(
+        f"pause-{tag}",
+        MODULES / "pause",
+        {"pause": "lab.invalid/pause"},
+        ldflags=_set("main", {"Version": tag}),
+    )
+
+
+def source(name: str, path: str) -> Path:
+    """The source tree of module `path`, which go/`name` builds."""
+    return gobuild.module_folder(MODULES / name, path)
 
 
 def build_all() -> None:

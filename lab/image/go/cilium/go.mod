@@ -222,6 +222,7 @@ require (
 
 tool (
 	github.com/cilium/cilium/cilium-dbg
+	github.com/cilium/cilium/cilium-health/responder
 	github.com/cilium/cilium/daemon
 	github.com/cilium/cilium/operator
 	github.com/cilium/cilium/plugins/cilium-cni

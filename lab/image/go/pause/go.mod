@@ -1,0 +1,3 @@
+module lab.invalid/pause
+
+go 1.24
