@@ -5,3 +5,28 @@ KUBERNETES_VERSION = "v1.36.3"
 
 # The minors this program is tested with; kubeadm moves one at a time between them.
 KUBERNETES_MINORS = ("1.35", "1.36", "1.37")
+
+# --- add-ons: the charts that are installed in the cluster, and the programs without a chart
+
+# renovate: datasource=helm depName=cilium registryUrl=https://helm.cilium.io
+CILIUM_CHART = "1.19.3"
+# renovate: datasource=github-releases depName=kubernetes/cloud-provider-openstack
+CLOUD_CONTROLLER_MANAGER = "v1.36.0"
+# renovate: datasource=helm depName=openstack-cinder-csi registryUrl=https://kubernetes.github.io/cloud-provider-openstack
+CINDER_CSI_CHART = "2.36.0"
+# renovate: datasource=helm depName=metrics-server registryUrl=https://kubernetes-sigs.github.io/metrics-server
+METRICS_SERVER_CHART = "3.13.1"
+# renovate: datasource=helm depName=snapshot-controller registryUrl=https://piraeus.io/helm-charts
+SNAPSHOT_CONTROLLER_CHART = "5.2.0"
+# renovate: datasource=helm depName=kube-prometheus-stack registryUrl=https://prometheus-community.github.io/helm-charts
+KUBE_PROMETHEUS_STACK_CHART = "88.5.3"
+# renovate: datasource=helm depName=traefik registryUrl=https://traefik.github.io/charts
+TRAEFIK_CHART = "41.3.0"
+# renovate: datasource=helm depName=headlamp registryUrl=https://kubernetes-sigs.github.io/headlamp
+HEADLAMP_CHART = "0.45.0"
+# renovate: datasource=helm depName=victoria-logs-single registryUrl=https://victoriametrics.github.io/helm-charts
+VICTORIA_LOGS_CHART = "0.13.9"
+# renovate: datasource=helm depName=victoria-logs-collector registryUrl=https://victoriametrics.github.io/helm-charts
+VICTORIA_LOGS_COLLECTOR_CHART = "0.3.7"
+# renovate: datasource=helm depName=kured registryUrl=https://kubereboot.github.io/charts
+KURED_CHART = "6.1.0"

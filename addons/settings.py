@@ -1,118 +1,127 @@
 """The `addons` part of the configuration, as frozen models; nothing here knows of Pulumi."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import Any, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, model_validator
 
-Values = dict[str, Any]
+from settings.base import DnsLabel, Name, Settings, Values
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REGISTRY = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-._a-z0-9]*)*")
+_QUANTITY = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
+_PERIOD = re.compile(r"[1-9][0-9]*[hdwy]")
+_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]")
 
 
-class Model(BaseModel):
-    """Frozen, camelCase in the stack's configuration, no unknown keys."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
+def _repository(url: str) -> str:
+    if not re.fullmatch(r"(https?|oci)://[^\s/]\S*", url):
+        raise ValueError("must start with https://, http:// or oci://")
+    return url.rstrip("/")
 
 
-class ChartAddon(Model):
+def _registry(registry: str) -> str:
+    if not _REGISTRY.fullmatch(registry):
+        raise ValueError("must be HOST[:PORT][/PATH] in lower case, without https://")
+    return registry
+
+
+def _quantity(text: str) -> str:
+    if not _QUANTITY.fullmatch(text):
+        raise ValueError("must be a size such as 20Gi")
+    return text
+
+
+def _period(text: str) -> str:
+    if not _PERIOD.fullmatch(text):
+        raise ValueError("must be a time such as 12h, 15d, 4w or 1y")
+    return text
+
+
+def _time_of_day(text: str) -> str:
+    if not _TIME_OF_DAY.fullmatch(text):
+        raise ValueError("must be a time of day such as 03:30")
+    return text
+
+
+Size = Annotated[str, AfterValidator(_quantity)]
+Period = Annotated[str, AfterValidator(_period)]
+TimeOfDay = Annotated[str, AfterValidator(_time_of_day)]
+Day = Literal["mo", "tu", "we", "th", "fr", "sa", "su"]
+
+
+class ChartAddon(Settings):
     """An add-on that comes from a Helm chart."""
 
     enabled: bool = True
     """Whether it is installed."""
+    values: Values = Field(default={})
+    """Values of the chart, merged last: they win over what this program sets."""
 
-    values: Values = Field(default_factory=dict)
-    """Values of the chart; merged last, so they win over everything the program sets."""
 
-
-class OptionalChartAddon(ChartAddon):
-    """An add-on that a cluster can do without."""
+class OptionalChartAddon(Settings):
+    """An add-on from a Helm chart that a cluster can do without."""
 
     enabled: bool = False
     """Whether it is installed."""
+    values: Values = Field(default={})
+    """Values of the chart, merged last: they win over what this program sets."""
 
 
-class Cni(Model):
+class Cni(Settings):
     """The pod network."""
 
     kind: Literal["cilium", "none"] = "cilium"
-    """`none` leaves the pod network to you; nodes stay NotReady until there is one."""
+    """`none` leaves it to you; nodes stay NotReady until there is one."""
+    values: Values = Field(default={})
+    """Values of the chart, merged last: they win over what this program sets."""
 
-    values: Values = Field(default_factory=dict)
-    """Values of the chart; merged last, so they win over everything the program sets."""
 
-
-class CloudControllerManager(Model):
+class CloudControllerManager(Settings):
     """The OpenStack cloud controller manager, on the control planes."""
 
     enabled: bool = True
-    """Whether it is installed. Without one, nodes keep their `uninitialized` taint."""
-
-    image: str | None = None
-    """The whole image reference, instead of the pinned one."""
-
-    extra_args: tuple[str, ...] = ()
-    """More arguments of the command line, such as `--v=2`."""
-
-    cloud_config: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Sections and keys of cloud.conf; merged last."""
+    """Whether it is installed, and the kubelets leave node addresses and zones to it."""
+    image: Name | None = None
+    """The whole image reference; the default is the pinned one."""
+    extra_args: tuple[Name, ...] = ()
+    """More arguments of its command line, such as `--v=4`."""
+    cloud_config: dict[Name, dict[Name, str]] = Field(default={})
+    """Sections and keys of its cloud.conf, merged last."""
 
 
-class StorageClass(Model):
-    """One StorageClass for volumes of Cinder."""
+class StorageClass(Settings):
+    """A StorageClass for volumes of Cinder."""
 
-    name: str
-    """Its name in Kubernetes."""
-
-    volume_type: str | None = None
-    """The volume type in Cinder; the cloud's default type when there is none."""
-
-    availability_zone: str | None = None
-    """The zone in Cinder, for clouds whose volume zones differ from their compute zones."""
-
+    name: DnsLabel
+    """Name of the StorageClass."""
+    volume_type: Name | None = None
+    """Cinder volume type; the default is the cloud's."""
+    availability_zone: Name | None = None
+    """Cinder availability zone; the default is that of the pod's node."""
     filesystem: Literal["ext4", "xfs"] = "ext4"
     """What a new volume is formatted with."""
-
     reclaim_policy: Literal["Delete", "Retain"] = "Delete"
     """What happens to the volume when its claim is deleted."""
-
     default: bool = False
     """Whether claims that name no class get this one."""
-
-    @field_validator("name")
-    @classmethod
-    def _name(cls, name: str) -> str:
-        if not _DNS_LABEL.fullmatch(name):
-            raise ValueError("a storage class is named with a-z, 0-9 and '-', at most 63 characters")
-        return name
 
 
 class CinderCsi(ChartAddon):
     """Persistent volumes from Cinder."""
 
     storage_classes: tuple[StorageClass, ...] = (StorageClass(name="cinder", default=True),)
-    """The storage classes to make."""
+    """The storage classes."""
+    cloud_config: dict[Name, dict[Name, str]] = Field(default={})
+    """Sections and keys of its cloud.conf, merged last."""
 
     @model_validator(mode="after")
-    def _one_default(self) -> CinderCsi:
-        count = Counter(each.name for each in self.storage_classes)
-        if twice := [name for name, times in count.items() if times > 1]:
-            raise ValueError(f"storageClasses has the name {twice[0]!r} twice")
-        defaults = [each.name for each in self.storage_classes if each.default]
-        if len(defaults) > 1:
-            raise ValueError(f"only one storage class can be the default, not {defaults}")
+    def _distinct(self) -> Self:
+        names = Counter(each.name for each in self.storage_classes)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"storageClasses names {twice[0]!r} twice")
+        if sum(each.default for each in self.storage_classes) > 1:
+            raise ValueError("only one of storageClasses can be the default")
         return self
 
 
@@ -120,49 +129,103 @@ class MetricsServer(ChartAddon):
     """CPU and memory for `kubectl top` and autoscaling."""
 
 
-class AddonsSettings(Model):
+class Snapshots(OptionalChartAddon):
+    """Snapshots of persistent volumes: the snapshot controller and a VolumeSnapshotClass."""
+
+    deletion_policy: Literal["Delete", "Retain"] = "Delete"
+    """What happens to a snapshot in Cinder when its VolumeSnapshot is deleted."""
+
+
+class Monitoring(OptionalChartAddon):
+    """Prometheus, Alertmanager and Grafana (kube-prometheus-stack)."""
+
+    retention: Period = "15d"
+    """How long metrics are kept."""
+    storage_class: DnsLabel | None = None
+    """StorageClass of the volumes; the default is the cluster's default class."""
+    storage_size: Size = "20Gi"
+    """Size of Prometheus' volume."""
+    alertmanager: Values | None = None
+    """Alertmanager's configuration (`route`, `receivers`); the default sends nothing anywhere."""
+
+
+class Ingress(OptionalChartAddon):
+    """The ingress controller (Traefik), behind ports 80 and 443 of the gateways."""
+
+    replicas: Annotated[int, Field(ge=1)] = 2
+    """Number of pods."""
+    default_class: bool = True
+    """Whether Ingresses that name no class are served."""
+    gateway_api: bool = False
+    """Whether Gateway API is served too; its CRDs must be in the cluster."""
+
+
+class Headlamp(OptionalChartAddon):
+    """The dashboard (Headlamp). It has no rights of its own: users log in with their token."""
+
+
+class Logging(OptionalChartAddon):
+    """Logs of all pods, kept and searchable (VictoriaLogs)."""
+
+    retention: Period = "30d"
+    """How long logs are kept."""
+    storage_class: DnsLabel | None = None
+    """StorageClass of the volume; the default is the cluster's default class."""
+    storage_size: Size = "20Gi"
+    """Size of the volume."""
+    collector_values: Values = Field(default={})
+    """Values of the collector's chart, merged last (`values` are the server's)."""
+
+
+class Kured(OptionalChartAddon):
+    """Reboots of nodes that need one, one node at a time, drained."""
+
+    days: Annotated[tuple[Day, ...], Field(min_length=1)] = (
+        "mo",
+        "tu",
+        "we",
+        "th",
+        "fr",
+        "sa",
+        "su",
+    )
+    """Days on which nodes may reboot."""
+    start_time: TimeOfDay = "01:00"
+    """Time of day from which nodes may reboot."""
+    end_time: TimeOfDay = "05:00"
+    """Time of day until which nodes may reboot."""
+    time_zone: Name = "UTC"
+    """Time zone of both, such as `Europe/Berlin`."""
+
+
+class AddonsSettings(Settings):
     """What is installed in the cluster, and where it comes from."""
 
-    chart_repository: str | None = None
-    """A mirror of every chart: `https://...` (a Helm repository) or `oci://...`."""
-
-    chart_directory: str | None = None
-    """A directory that holds each chart unpacked in a folder of the chart's name."""
-
-    image_registry: str | None = None
-    """A mirror of every image; it takes the place of the image's own registry host."""
-
+    chart_repository: Annotated[str, AfterValidator(_repository)] | None = None
+    """A mirror of every chart: a Helm repository (`https://...`) or a registry (`oci://...`)."""
+    chart_directory: Name | None = None
+    """A directory that holds every chart unpacked, each in a folder of the chart's name."""
+    image_registry: Annotated[str, AfterValidator(_registry)] | None = None
+    """A mirror of every image: it takes the place of the image's own registry host."""
     load_balancer: Literal["gateway", "octavia"] = "gateway"
-    """Who serves Services of type LoadBalancer: Octavia, or only the gateways' 80 and 443."""
-
+    """Who serves people: the gateways' ports 80 and 443, or Octavia each LoadBalancer Service."""
     cni: Cni = Cni()
-    """The pod network."""
-
     cloud_controller_manager: CloudControllerManager = CloudControllerManager()
-    """The OpenStack cloud controller manager."""
-
     cinder_csi: CinderCsi = CinderCsi()
-    """Persistent volumes from Cinder."""
-
     metrics_server: MetricsServer = MetricsServer()
-    """CPU and memory for `kubectl top` and autoscaling."""
-
-    @field_validator("chart_repository")
-    @classmethod
-    def _chart_repository(cls, url: str | None) -> str | None:
-        if url is not None and not re.fullmatch(r"(https?|oci)://[^\s/]\S*", url):
-            raise ValueError(f"{url!r} is no https://, http:// or oci:// address")
-        return url.rstrip("/") if url else url
-
-    @field_validator("image_registry")
-    @classmethod
-    def _image_registry(cls, registry: str | None) -> str | None:
-        if registry is not None and not _REGISTRY.fullmatch(registry):
-            raise ValueError(f"{registry!r} is not a registry: write HOST[:PORT][/PATH], no scheme")
-        return registry
+    snapshots: Snapshots = Snapshots()
+    monitoring: Monitoring = Monitoring()
+    ingress: Ingress = Ingress()
+    headlamp: Headlamp = Headlamp()
+    logging: Logging = Logging()
+    kured: Kured = Kured()
 
     @model_validator(mode="after")
-    def _one_chart_source(self) -> AddonsSettings:
+    def _consistent(self) -> Self:
         if self.chart_repository and self.chart_directory:
             raise ValueError("set chartRepository or chartDirectory, not both")
+        if self.load_balancer == "octavia" and not self.cloud_controller_manager.enabled:
+            raise ValueError("loadBalancer octavia needs cloudControllerManager.enabled")
+        if self.snapshots.enabled and not self.cinder_csi.enabled:
+            raise ValueError("snapshots need cinderCsi.enabled")
         return self
