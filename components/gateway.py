@@ -35,6 +35,9 @@ class GatewayArgs:
     pki: Pki
     external_network: str
     floating_ip: str | None
+    # A zone in Designate and the full name in it that is to mean the floating IP.
+    dns_zone: str | None
+    dns_name: str | None
     ssh_user: str
     # node.env keys that every machine has.
     environment: Mapping[str, str]
@@ -62,6 +65,7 @@ class Gateway(pulumi.ComponentResource):
         group = openstack.compute.ServerGroup(
             name, name=name, policies=args.server_group_policy, opts=child
         )
+        self._record(name, child)
         # Whichever gateway is active, the floating IP must show the same host key.
         shared = HostKeys(name, child)
         self.login = self._login(shared.real.public_key_openssh)
@@ -116,6 +120,21 @@ class Gateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 child, pulumi.ResourceOptions(depends_on=list(args.network.way_out))
             ),
+        )
+
+    def _record(self, name: str, child: pulumi.ResourceOptions) -> None:
+        args = self._args
+        if args.dns_zone is None or args.dns_name is None:
+            return
+        openstack.dns.RecordSet(
+            name,
+            zone_id=openstack.dns.get_dns_zone_output(name=args.dns_zone).id,
+            name=args.dns_name,
+            type="A",
+            # Seconds; a floating IP changes only when somebody means it to.
+            ttl=300,
+            records=[self.floating_ip],
+            opts=child,
         )
 
     def _login(self, host_key: pulumi.Input[str], port: int = 22) -> Login:

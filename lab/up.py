@@ -1,0 +1,38 @@
+"""Everything: tool chain, cloud, images and a cluster, from `pulumi up` on the lab's stack."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """How large the cluster is."""
+    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--gateways", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Bring all of it up; every step that is done already takes no time."""
+    from lab import image, settings, toolchain
+    from lab.cloud import inside, lifecycle
+    from lab.cloud.layout import KUBECONFIG
+    from lab.console import step
+    from lab.stack import Stack
+
+    toolchain.ensure()
+    lifecycle.up(fresh=False)
+    name = image.ensure()
+    stack = Stack(
+        "lab",
+        settings.cluster(
+            image=name,
+            masters=arguments.masters,
+            gateways=arguments.gateways,
+            workers=arguments.workers,
+        ),
+    )
+    with step("pulumi up"):
+        stack.pulumi("up", "--yes", "--skip-preview")
+    stack.write_kubeconfig(KUBECONFIG)
+    return inside.run(["kubectl", "get", "nodes", "-o", "wide"])
