@@ -118,7 +118,7 @@ class Gateway(pulumi.ComponentResource):
             floating_ip=self.floating_ip,
             port_id=vip.id,
             opts=pulumi.ResourceOptions.merge(
-                child, pulumi.ResourceOptions(depends_on=list(args.network.way_out))
+                child, pulumi.ResourceOptions(depends_on=list(args.network.ready))
             ),
         )
 

@@ -184,7 +184,7 @@ class Machine:
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
-                    depends_on=_later(args.turn, args.network.way_out),
+                    depends_on=_later(args.turn, args.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],

@@ -10,6 +10,7 @@ import pulumi_openstack as openstack
 
 from components.addresses import Addresses
 from components.firewall import ROLES, rules
+from components.remote import on_destroy
 from config import ExistingNetwork
 
 
@@ -37,8 +38,8 @@ class Network(pulumi.ComponentResource):
     security_groups: Mapping[str, openstack.networking.SecGroup]
     # Only a destroy removes it, so what need not be undone one by one is `deleted_with` it.
     anchor: pulumi.Resource
-    # A floating IP can be associated once the subnet has a way out.
-    way_out: Sequence[pulumi.Resource]
+    # What must be there before a floating IP or a server is, and outlives both.
+    ready: Sequence[pulumi.Resource]
 
     def __init__(
         self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
@@ -52,13 +53,26 @@ class Network(pulumi.ComponentResource):
             self._adopt(args.existing)
         else:
             self._create(args)
+        self.ready = (*self.ready, self._leftovers(args.cluster_name))
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
+
+    def _leftovers(self, cluster_name: str) -> pulumi.Resource:
+        """On destroy, between the last server and the network: what the controllers made."""
+        cloud = pulumi.Config("openstack").get("cloud")
+        return on_destroy(
+            f"{self._name}-leftovers",
+            f".venv/bin/python leftovers.py {cluster_name}",
+            {"OS_CLOUD": cloud} if cloud else {},
+            pulumi.ResourceOptions.merge(
+                self._child, pulumi.ResourceOptions(depends_on=[self.anchor])
+            ),
+        )
 
     def _adopt(self, existing: ExistingNetwork) -> None:
         network = openstack.networking.get_network_output(name=existing.network)
         subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
-        self.way_out = ()
+        self.ready = ()
 
     def _create(self, args: NetworkArgs) -> None:
         network = openstack.networking.Network(
@@ -90,7 +104,7 @@ class Network(pulumi.ComponentResource):
         )
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
         self.anchor = network
-        self.way_out = (interface,)
+        self.ready = (interface,)
 
     def _security_groups(self, args: NetworkArgs) -> dict[str, openstack.networking.SecGroup]:
         groups = {

@@ -1,4 +1,4 @@
-"""Run the node scripts over SSH. The only module that knows `pulumi_command`."""
+"""Run the node scripts over SSH, and one at home. The only module that knows `pulumi_command`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
-from pulumi_command import remote
+from pulumi_command import local, remote
 
 USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 
@@ -136,3 +136,16 @@ class Script(remote.Command):
                 ),
             ),
         )
+
+
+def on_destroy(
+    name: str, command: str, environment: Mapping[str, str], opts: pulumi.ResourceOptions
+) -> pulumi.Resource:
+    """A command that runs where Pulumi runs, in the project's folder, and only on delete."""
+    return local.Command(
+        name,
+        delete=command,
+        environment=environment,
+        add_previous_output_in_env=False,
+        opts=opts,
+    )
