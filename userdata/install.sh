@@ -177,7 +177,7 @@ UNIT
   if [ ! -e /opt/cni/bin/loopback ]; then
     want_packages containernetworking-plugins
     mkdir -p /opt/cni/bin
-    cp -u /usr/lib/cni/* /opt/cni/bin/
+    cp -lu /usr/lib/cni/* /opt/cni/bin/
   fi
 }
 

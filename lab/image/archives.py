@@ -182,5 +182,5 @@ def _drop_layers() -> None:
     """Layers of one program live in its archive only; Debian's are used by several archives."""
     kept = {layer.digest for layer in debian.layers()}
     for path in debian.LAYERS.iterdir():
-        if path.suffix != ".json" and path.name not in kept:
+        if path.is_file() and path.suffix != ".json" and path.name not in kept:
             path.unlink()

@@ -63,7 +63,7 @@ def layers() -> tuple[Layer, Layer]:
 
 def busybox() -> Layer:
     """busybox with a link for each of its commands, taken out of the layer with the tools."""
-    program = LAYERS / ".busybox"
+    program = ensure(LAYERS / ".partial") / "busybox"
     with tarfile.open(layers()[0].path) as tar:
         content = tar.extractfile("usr/bin/busybox")
         assert content is not None
@@ -75,7 +75,7 @@ def busybox() -> Layer:
     for command in listing.stdout.split():
         if command != "busybox":
             writer.link(f"bin/{command}", "busybox")
-    program.unlink()
+    shutil.rmtree(program.parent)
     return writer.close()
 
 
