@@ -1,0 +1,114 @@
+"""kubeadm's files say what the configuration says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from components import kubeadm
+from config import AuditLog, Etcd, Oidc, Taint
+
+REGISTRATION = kubeadm.Registration(
+    name="demo-worker-0",
+    address="10.8.0.40",
+    provider_id="openstack:///uuid",
+    taints=[Taint(key="gpu", value="yes", effect="NoSchedule")],
+    external_cloud_provider=True,
+    ignore_preflight_errors=["Swap"],
+)
+
+
+def spec(**changes: Any) -> kubeadm.ClusterSpec:
+    values: dict[str, Any] = {
+        "name": "demo",
+        "kubernetes_version": "v1.36.3",
+        "api_name": "api.demo.internal",
+        "certificate_names": ["198.51.100.7"],
+        "pod_cidr": "10.244.0.0/16",
+        "service_cidr": "10.96.0.0/16",
+        "etcd": Etcd(),
+        "audit": AuditLog(),
+        "encryption_at_rest": True,
+        "oidc": None,
+        "image_registry": None,
+        "kubelet": {},
+        "kube_proxy": {},
+    }
+    return kubeadm.ClusterSpec(**{**values, **changes})
+
+
+def documents(text: str) -> dict[str, Any]:
+    return {document["kind"]: document for document in yaml.safe_load_all(text)}
+
+
+def flags(listed: list[dict[str, str]]) -> dict[str, str]:
+    return {flag["name"]: flag["value"] for flag in listed}
+
+
+def api_server(**changes: Any) -> dict[str, str]:
+    init = documents(kubeadm.init_file(spec(**changes), REGISTRATION))
+    return flags(init["ClusterConfiguration"]["apiServer"]["extraArgs"])
+
+
+def test_every_node_reaches_the_api_by_its_own_loopback() -> None:
+    init = documents(kubeadm.init_file(spec(), REGISTRATION))
+    assert init["ClusterConfiguration"]["controlPlaneEndpoint"] == "api.demo.internal:7443"
+
+
+def test_people_reach_the_api_by_the_floating_ip() -> None:
+    init = documents(kubeadm.init_file(spec(), REGISTRATION))
+    assert "198.51.100.7" in init["ClusterConfiguration"]["apiServer"]["certSANs"]
+
+
+def test_a_node_registers_with_its_address_provider_id_and_taints() -> None:
+    join = documents(kubeadm.join_file(REGISTRATION, control_plane=False))["JoinConfiguration"]
+    node = join["nodeRegistration"]
+    assert node["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+    assert flags(node["kubeletExtraArgs"]) == {
+        "node-ip": "10.8.0.40",
+        "hostname-override": "demo-worker-0",
+        "cloud-provider": "external",
+        "provider-id": "openstack:///uuid",
+    }
+
+
+def test_no_token_stands_in_a_file() -> None:
+    join = documents(kubeadm.join_file(REGISTRATION, control_plane=True))["JoinConfiguration"]
+    assert join["discovery"] == {"file": {"kubeConfigPath": kubeadm.DISCOVERY_FILE}}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_audit_log_and_encryption_can_be_switched(enabled: bool) -> None:
+    arguments = api_server(audit=AuditLog(enabled=enabled), encryption_at_rest=enabled)
+    assert ("audit-policy-file" in arguments) == enabled
+    assert ("encryption-provider-config" in arguments) == enabled
+
+
+def test_oidc_users_cannot_become_system_users() -> None:
+    arguments = api_server(
+        oidc=Oidc.model_validate({"issuerUrl": "https://sso.example.org", "clientId": "k8s"})
+    )
+    assert arguments["oidc-username-prefix"] == "oidc:"
+
+
+def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
+    kubelet = documents(kubeadm.init_file(spec(kubelet={"failSwapOn": False}), REGISTRATION))[
+        "KubeletConfiguration"
+    ]
+    assert kubelet["failSwapOn"] is False
+    assert kubelet["rotateCertificates"] is True
+
+
+def test_secrets_are_encrypted_and_older_ones_stay_readable() -> None:
+    providers = documents(kubeadm.encryption_configuration("a2V5"))["EncryptionConfiguration"][
+        "resources"
+    ][0]["providers"]
+    assert list(providers[0]) == ["secretbox"]
+    assert list(providers[-1]) == ["identity"]
+
+
+def test_the_audit_log_never_holds_the_body_of_a_secret() -> None:
+    policy = documents(kubeadm.audit_policy(None))["Policy"]
+    assert {rule["level"] for rule in policy["rules"]} == {"None", "Metadata"}
