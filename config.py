@@ -97,7 +97,7 @@ class RoleSettings(Settings):
     flavor: Name | None = None
     """Name of the flavor; the default is `flavor`."""
     image: Name | None = None
-    """Name or id of the image; the default is `image`."""
+    """Name of the image; the default is `image`."""
     volume: Volume | None = None
     """Boot volume; without it the server boots from the flavor's own disk."""
     availability_zones: tuple[Name, ...] = ()
@@ -148,11 +148,11 @@ class ExistingNetwork(Settings):
     """A network to put the machines into, instead of making one."""
 
     network: Name
-    """Name or id of the network."""
+    """Name of the network."""
     subnet: Name
-    """Name or id of the subnet; `hostCidr` must lie in it."""
+    """Name of the subnet; `hostCidr` must lie in it."""
     router: Name | None = None
-    """Name or id of the router between the subnet and `externalNetwork`, for checks only."""
+    """Name of the router between the subnet and `externalNetwork`, for checks only."""
 
 
 class Dns(Settings):
@@ -263,7 +263,7 @@ class Cluster(Settings):
     """Number of workers in the default pool, `worker`."""
 
     image: Name | None = None
-    """Name or id of the image, for every role that names no other."""
+    """Name of the image, for every role that names no other."""
     flavor: Name | None = None
     """Name of the flavor, for every role that names no other."""
     ssh_user: UserName = "debian"
@@ -275,7 +275,7 @@ class Cluster(Settings):
     """Further pools of workers."""
 
     external_network: Annotated[Name, Field(examples=["public"])]
-    """Name or id of the external network that floating IPs come from."""
+    """Name of the external network that floating IPs come from."""
     allowed_cidrs: Annotated[
         tuple[Network, ...], Field(min_length=1, examples=[["203.0.113.0/24"]])
     ]

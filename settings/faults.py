@@ -46,11 +46,13 @@ class Fault:
 class ConfigError(ValueError):
     """The configuration cannot be used; `faults` are all the reasons that were found."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], about: str = "the configuration cannot be used"
+    ) -> None:
         self.faults = tuple(faults)
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         lines = "\n".join(f"  {fault}" for fault in faults)
-        super().__init__(f"the configuration has {count}:\n{lines}")
+        super().__init__(f"{about}, {count}:\n{lines}")
 
 
 def shown(value: object) -> str:

@@ -1,0 +1,25 @@
+"""Asks the cloud, at preview, whether it can take the configuration; changes nothing."""
+
+import pulumi
+
+from config import Cluster
+from preflight.fetch import fetch
+from preflight.login import login
+from preflight.rules import faults
+from settings.faults import ConfigError
+
+__all__ = ["check"]
+
+
+def check(cluster: Cluster) -> None:
+    """Compare the configuration with what the cloud has and allows.
+
+    The credentials are those of the OpenStack provider. What the cluster has already is not
+    asked for again: it is known by its names, and a floating IP by the port it belongs to.
+
+    Raises:
+        ConfigError: with every fault; each names the key, its value, and what there is instead.
+    """
+    found = faults(cluster, fetch(login(), cluster, warn=pulumi.log.warn))
+    if found:
+        raise ConfigError(found, "the cloud cannot take this (`cloudChecks: false` does not ask)")

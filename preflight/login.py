@@ -1,0 +1,113 @@
+"""The OpenStack provider's own settings, as openstacksdk takes them.
+
+The provider takes each setting from the stack's configuration (`openstack:...`), else from an
+environment variable; an entry of clouds.yaml, if one is named, comes before all others.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+# Key in the stack's configuration, the provider's environment variables in its own order
+# (terraform-provider-openstack 3.4.0, provider.go), and the name in openstacksdk.
+_AUTH = (
+    ("authUrl", ("OS_AUTH_URL",), "auth_url"),
+    ("userName", ("OS_USERNAME",), "username"),
+    ("userId", ("OS_USER_ID",), "user_id"),
+    ("password", ("OS_PASSWORD",), "password"),
+    ("token", ("OS_TOKEN", "OS_AUTH_TOKEN"), "token"),
+    ("tenantId", ("OS_TENANT_ID", "OS_PROJECT_ID"), "project_id"),
+    ("tenantName", ("OS_TENANT_NAME", "OS_PROJECT_NAME"), "project_name"),
+    ("userDomainName", ("OS_USER_DOMAIN_NAME",), "user_domain_name"),
+    ("userDomainId", ("OS_USER_DOMAIN_ID",), "user_domain_id"),
+    ("projectDomainName", ("OS_PROJECT_DOMAIN_NAME",), "project_domain_name"),
+    ("projectDomainId", ("OS_PROJECT_DOMAIN_ID",), "project_domain_id"),
+    ("domainId", ("OS_DOMAIN_ID",), "domain_id"),
+    ("domainName", ("OS_DOMAIN_NAME",), "domain_name"),
+    (
+        "applicationCredentialId",
+        ("OS_APPLICATION_CREDENTIAL_ID",),
+        "application_credential_id",
+    ),
+    (
+        "applicationCredentialName",
+        ("OS_APPLICATION_CREDENTIAL_NAME",),
+        "application_credential_name",
+    ),
+    (
+        "applicationCredentialSecret",
+        ("OS_APPLICATION_CREDENTIAL_SECRET",),
+        "application_credential_secret",
+    ),
+)
+_OTHER = (
+    ("region", ("OS_REGION_NAME",), "region_name"),
+    ("endpointType", ("OS_ENDPOINT_TYPE",), "interface"),
+    ("cacertFile", ("OS_CACERT",), "cacert"),
+    ("cert", ("OS_CERT",), "cert"),
+    ("key", ("OS_KEY",), "key"),
+)
+
+Lookup = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """How to log in, and which key of the stack's configuration says so."""
+
+    key: str
+    """`openstack:cloud` or `openstack:authUrl`."""
+    value: str | None
+    settings: Mapping[str, Any]
+    """Arguments of `OpenStackConfig.get_one`."""
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the credentials are in clouds.yaml."""
+        return "cloud" in self.settings
+
+
+def login(config: Lookup | None = None, environment: Mapping[str, str] | None = None) -> Login:
+    """Find the provider's settings.
+
+    Args:
+        config: looks a key of the provider up; by default in the stack's configuration.
+        environment: by default that of this process.
+    """
+    look_up = config or pulumi.Config("openstack").get
+    variables = os.environ if environment is None else environment
+
+    def find(key: str, names: tuple[str, ...]) -> str | None:
+        return look_up(key) or next((variables[n] for n in names if variables.get(n)), None)
+
+    def found(table: tuple[tuple[str, tuple[str, ...], str], ...]) -> dict[str, object]:
+        return {theirs: value for ours, names, theirs in table if (value := find(ours, names))}
+
+    other = found(_OTHER)
+    insecure = find("insecure", ("OS_INSECURE",))
+    if insecure is not None:
+        other["verify"] = insecure.lower() not in ("1", "t", "true")
+    if cloud := find("cloud", ("OS_CLOUD",)):
+        return Login(key="openstack:cloud", value=cloud, settings={"cloud": cloud, **other})
+
+    auth = found(_AUTH)
+    default_domain = find("defaultDomain", ("OS_DEFAULT_DOMAIN",)) or "default"
+    if "application_credential_secret" in auth:
+        kind = "v3applicationcredential"
+    elif "token" in auth:
+        kind = "v3token"
+    else:
+        kind = "v3password"
+        if "username" in auth and not {"user_domain_id", "user_domain_name"} & auth.keys():
+            auth["user_domain_id"] = auth.get("domain_id", default_domain)
+    if "project_name" in auth and not {"project_domain_id", "project_domain_name"} & auth.keys():
+        auth["project_domain_id"] = auth.get("domain_id", default_domain)
+    url = auth.get("auth_url")
+    return Login(
+        key="openstack:authUrl",
+        value=str(url) if url else None,
+        settings={"auth_type": kind, "auth": auth, **other},
+    )
