@@ -1,0 +1,440 @@
+#!/usr/bin/env bash
+# A control plane.
+#
+#   control-plane.sh converge   joins the cluster if it answers, initialises it if nobody does and
+#                               this machine may; on a member, brings what changed into force
+#   control-plane.sh state      prints "joined" or "new"
+#   control-plane.sh reset      takes everything of the cluster off the machine, etcd data too
+#
+# No control plane is special: the first one that ever ran can be lost like any other.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=api-proxy.sh
+source "$HERE/api-proxy.sh"
+
+PKI=$KUBERNETES_DIR/pki
+MANIFESTS=$KUBERNETES_DIR/manifests
+ETCD_DATA=$ROOT/var/lib/etcd
+STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
+RENEW_DAYS=45
+
+converge() {
+  step "check what is here"
+  local file
+  for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml pki/ca.crt pki/ca.key; do
+    [[ -s $FOLDER/$file ]] || die "$FOLDER has no $file"
+  done
+  refuse_foreign_cluster
+  drop_one_time_host_key
+  if is_member; then
+    converge_member
+  else
+    install_programs
+    configure_api_proxy
+    install_scripts
+    mount_etcd_volume
+    enter_cluster
+  fi
+  log "this control plane is a member of the cluster"
+}
+
+install_programs() {
+  step "packages and programs"
+  bash "$HERE/install.sh" all || die "install.sh all failed" containerd.service
+}
+
+# --- etcd's disk ------------------------------------------------------------------------------
+
+mount_etcd_volume() {
+  [[ -n ${ETCD_DEVICE:-} ]] || return 0
+  step "mount the etcd volume"
+  local device type uuid source
+  if findmnt --noheadings "$ETCD_DATA" >/dev/null; then
+    log "$ETCD_DATA is mounted"
+    return 0
+  fi
+  [[ ! -d $ETCD_DATA/member ]] ||
+    die "etcd has data on the boot volume, but ETCD_DEVICE is set: replace this control plane to move it"
+  wait_for 120 "the volume $ETCD_DEVICE" etcd_device ||
+    die "no device matches $ETCD_DEVICE: is the volume attached?"
+  device=$(etcd_device)
+  type=$(filesystem_of "$device")
+  case $type in
+    '')
+      log "making a file system on $device, which is blank"
+      run mkfs.ext4 -q -L etcd "$device" || die "mkfs.ext4 failed on $device"
+      ;;
+    ext4) log "$device has a file system already" ;;
+    *) die "$device holds \"$type\", neither blank nor ext4: not touching it" ;;
+  esac
+  uuid=$(blkid -p -s UUID -o value "$device")
+  source="UUID=$uuid"
+  # A machine without udev finds no file system by its UUID.
+  findfs "$source" >/dev/null 2>&1 || source=$(etcd_link)
+  mkdir -p -- "$ETCD_DATA"
+  local rest
+  rest=$(sed "\|[[:space:]]${ETCD_DATA}[[:space:]]|d" "$ROOT/etc/fstab")
+  write_file "$ROOT/etc/fstab" 0644 "$rest
+$source $ETCD_DATA ext4 defaults,noatime,nofail 0 2"
+  # etcd must never start on the empty folder below the mount.
+  write_file "$ROOT/etc/systemd/system/kubelet.service.d/20-etcd-volume.conf" 0644 "[Unit]
+RequiresMountsFor=$ETCD_DATA"
+  run systemctl daemon-reload
+  run mount "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
+  chmod 0700 "$ETCD_DATA"
+}
+
+# The glob of ETCD_DEVICE, which must match one device.
+etcd_link() {
+  local matches
+  mapfile -t matches < <(compgen -G "$ETCD_DEVICE")
+  ((${#matches[@]})) || return 1
+  printf '%s' "${matches[0]}"
+}
+
+etcd_device() {
+  local link
+  link=$(etcd_link) || return
+  readlink -f -- "$link"
+}
+
+# filesystem_of DEVICE: the type of what is on it, nothing when it is blank.
+filesystem_of() {
+  local status=0 found
+  found=$(blkid -p -s TYPE -s PTTYPE -o value "$1") || status=$?
+  # 2: no signature found. Anything else that failed is no licence to format.
+  ((status == 0 || status == 2)) || die "blkid cannot tell what is on $1 (status $status)"
+  printf '%s' "${found//$'\n'/ }"
+}
+
+# --- into the cluster -------------------------------------------------------------------------
+
+enter_cluster() {
+  step "ask for the cluster"
+  copy_files
+  # A cut-off init whose API has served is brought to its end: others may count on it.
+  if [[ -e $STATE_DIR/served ]] && half_done; then
+    log "an earlier kubeadm init was cut off after its API had come up: finishing it"
+    initialise --skip-phases=preflight,show-join-command
+    return
+  fi
+  if half_done; then
+    log "an earlier try was cut off"
+    reset_node
+    copy_files
+  fi
+  if others_answer || { another_is_alive && wait_for_others; }; then
+    join_cluster
+  elif [[ ${INITIALISE:-false} == true ]]; then
+    refuse_orphaned_data
+    initialise --skip-phases=show-join-command
+  else
+    wait_for_others || die "no other control plane answers ($CONTROL_PLANE_ADDRESSES, port 6443), and INITIALISE is not true here: see what the control plane that initialises the cluster says"
+    join_cluster
+  fi
+}
+
+wait_for_others() {
+  wait_for "${API_TIMEOUT:-600}" "the API of another control plane" others_answer
+}
+
+# The certificate authorities and what the API server reads beside them.
+copy_files() {
+  local file name mode
+  for file in "$FOLDER"/pki/* "$FOLDER"/pki/etcd/*; do
+    [[ -f $file ]] || continue
+    mode=0600
+    [[ $file == *.key ]] || mode=0644
+    copy_file "$file" "$PKI/${file#"$FOLDER"/pki/}" "$mode"
+  done
+  for file in "$FOLDER"/etc/*; do
+    [[ -f $file ]] || continue
+    name=${file##*/}
+    copy_file "$file" "$KUBERNETES_DIR/$name" 0600
+  done
+}
+
+others_answer() {
+  local address
+  for address in $CONTROL_PLANE_ADDRESSES; do
+    [[ $address != "$NODE_IP" ]] || continue
+    if api_ready "$address:6443"; then
+      log "the API at $address answers"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# A control plane that listens but is not ready belongs to a cluster that is ill or just coming
+# up. Initialising beside it would make a second cluster behind the same name.
+another_is_alive() {
+  local address port
+  for address in $CONTROL_PLANE_ADDRESSES; do
+    [[ $address != "$NODE_IP" ]] || continue
+    for port in 6443 2380; do
+      if timeout 2 bash -c "exec 3<>/dev/tcp/$address/$port" 2>/dev/null; then
+        log "$address listens on port $port: a cluster exists, waiting for its API"
+        return 0
+      fi
+    done
+  done
+  return 1
+}
+
+# etcd data of an earlier life may be the last copy of the cluster.
+refuse_orphaned_data() {
+  [[ ! -d $ETCD_DATA/member ]] ||
+    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or restore from a backup; or, if it is worth nothing, run: $LIB_DIR/control-plane.sh reset"
+}
+
+clear_etcd_data() {
+  rm -rf -- "$ETCD_DATA/member"
+  [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
+}
+
+initialise() {
+  local -a flags
+  local watcher
+  mapfile -t flags < <(kubeadm_flags)
+  step "kubeadm init"
+  clear_lost_and_found
+  begin_attempt init
+  watch_for_api &
+  watcher=$!
+  run kubeadm init --config "$FOLDER/kubeadm-init.yaml" --skip-token-print "$@" \
+    ${flags[@]+"${flags[@]}"} || {
+    kill "$watcher" 2>/dev/null || true # it may have ended
+    die "kubeadm init failed" kubelet.service
+  }
+  kill "$watcher" 2>/dev/null || true # it may have ended
+  finish_entering
+}
+
+clear_lost_and_found() {
+  [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
+}
+
+# Remembers that the API of this machine was up: from then on etcd's data is not to be thrown away.
+watch_for_api() {
+  exec 9>&-
+  trap - ERR EXIT
+  until api_ready "$NODE_IP:6443"; do
+    sleep 0.3
+  done
+  : >"$STATE_DIR/served"
+  sync -- "$STATE_DIR"
+}
+
+join_cluster() {
+  local try
+  step "join the cluster"
+  wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
+  # The cluster lives without this machine: whatever etcd left here is stale.
+  clear_etcd_data
+  for try in 1 2 3; do
+    leave_no_namesake
+    join_once && break
+    ((try < 3)) || die "kubeadm join failed $try times" kubelet.service
+    # etcd admits one learner at a time, and only while all is well.
+    log "kubeadm join failed: cleaning up and trying again"
+    reset_node
+    copy_files
+  done
+  finish_entering
+}
+
+join_once() {
+  local -a flags
+  mapfile -t flags < <(kubeadm_flags)
+  step "kubeadm join"
+  mint_token || {
+    log "no join token could be made"
+    return 1
+  }
+  at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
+  (umask 077 && discovery >"$RUN_DIR/discovery.conf")
+  begin_attempt join
+  run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} || return
+  rm -f -- "$RUN_DIR/discovery.conf"
+  forget_token
+}
+
+# A machine of this name that is gone must leave etcd before the new one joins, else the join
+# hangs at etcd's health check. One that lives elsewhere is not ours to remove.
+leave_no_namesake() {
+  step "look for an earlier machine of this name"
+  read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
+  if [[ -n $node_exists && $node_ready == True && -n $node_address && $node_address != "$NODE_IP" ]]; then
+    die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
+  fi
+  wait_for 120 "etcd on another control plane" remove_etcd_member ||
+    die "etcd's members could not be listed: is etcd on the other control planes well?"
+  [[ -z $node_exists ]] || {
+    log "deleting the Node of the earlier machine"
+    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+  }
+}
+
+finish_entering() {
+  step "wait for this control plane"
+  wait_for_own_api
+  end_attempt
+  rm -f -- "$STATE_DIR/served"
+  remember_configuration
+}
+
+wait_for_own_api() {
+  wait_for 240 "the API server of this machine" api_ready "$NODE_IP:6443" ||
+    die "the API server of this machine is not ready; its container's log is in /var/log/pods" kubelet.service
+}
+
+# --- a member ---------------------------------------------------------------------------------
+
+converge_member() {
+  need_packages curl=curl
+  configure_api_proxy
+  install_scripts
+  if [[ $(kubelet_version) != "$KUBERNETES_VERSION" || $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
+    upgrade
+  fi
+  install_programs
+  converge_files
+  converge_configuration
+  renew_certificates
+  refresh_kubelet_config
+  wait_for_own_api
+}
+
+converge_files() {
+  step "files of the control plane"
+  cmp -s -- "$FOLDER/pki/ca.crt" "$PKI/ca.crt" ||
+    die "the folder's CA certificate is not the one of the cluster this machine is in"
+  copy_files
+  local file
+  for file in "$FOLDER"/etc/*; do
+    if [[ -f $file ]] && changed "$KUBERNETES_DIR/${file##*/}"; then
+      restart_static_pod kube-apiserver
+      return
+    fi
+  done
+}
+
+# What kubeadm init made out of its configuration is made again when that changed. The kubelet
+# restarts the static pods whose manifests differ, no others.
+converge_configuration() {
+  local config=$FOLDER/kubeadm-init.yaml
+  [[ $(configuration_sum) != "$(cat "$STATE_DIR/kubeadm-init.sha256" 2>/dev/null)" ]] || return 0
+  step "kubeadm's configuration has changed"
+  local before
+  before=$(cat "$MANIFESTS"/*.yaml | sha256sum)
+  run kubeadm init phase upload-config all --config "$config" || die "kubeadm could not store its configuration"
+  # Certificates that exist are kept as they are: the API server's is made again, its names may
+  # have changed. It reads the new one by itself.
+  mv -f -- "$PKI/apiserver.crt" "$PKI/apiserver.crt.old"
+  mv -f -- "$PKI/apiserver.key" "$PKI/apiserver.key.old"
+  run kubeadm init phase certs apiserver --config "$config" || {
+    mv -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.crt"
+    mv -f -- "$PKI/apiserver.key.old" "$PKI/apiserver.key"
+    die "kubeadm could not make the API server's certificate"
+  }
+  rm -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.key.old"
+  run kubeadm init phase etcd local --config "$config" || die "kubeadm could not write etcd's manifest"
+  run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
+  if [[ $(cat "$MANIFESTS"/*.yaml | sha256sum) != "$before" ]]; then
+    # The kubelet looks every 20 s.
+    sleep "${MANIFEST_PAUSE:-25}"
+  fi
+  wait_for_own_api
+  remember_configuration
+}
+
+configuration_sum() {
+  local sum
+  sum=$(sha256sum <"$FOLDER/kubeadm-init.yaml")
+  printf '%s' "${sum%% *}"
+}
+
+remember_configuration() {
+  write_file "$STATE_DIR/kubeadm-init.sha256" 0644 "$(configuration_sum)"
+}
+
+# kubeadm's certificates live for a year; upgrades renew them too.
+renew_certificates() {
+  local file pod
+  step "certificates"
+  for file in "$PKI"/*.crt "$PKI"/etcd/*.crt; do
+    [[ $file != */ca.crt && $file != */front-proxy-ca.crt ]] || continue
+    openssl x509 -noout -checkend $((RENEW_DAYS * 86400)) -in "$file" >/dev/null && continue
+    log "${file##*/} ends within $RENEW_DAYS days: renewing all"
+    run kubeadm certs renew all || die "kubeadm could not renew the certificates"
+    for pod in "${STATIC_PODS[@]}"; do
+      restart_static_pod "$pod"
+    done
+    return
+  done
+}
+
+# restart_static_pod NAME: the kubelet starts its container again.
+restart_static_pod() {
+  local id
+  step "restart $1"
+  id=$(crictl ps --quiet --state Running --name "^$1\$") || die "crictl does not answer" containerd.service
+  [[ -z $id ]] || run crictl stop --timeout 30 "$id" || die "$1 does not stop"
+  wait_for 120 "$1" static_pod_runs "$1" || die "$1 does not come back" kubelet.service
+  wait_for_own_api
+}
+
+static_pod_runs() {
+  [[ -n $(crictl ps --quiet --state Running --name "^$1\$") ]]
+}
+
+# --- upgrade ----------------------------------------------------------------------------------
+
+api_server_version() {
+  sed -n 's/^ *image: .*kube-apiserver:\([^@]*\).*$/\1/p' "$MANIFESTS/kube-apiserver.yaml"
+}
+
+# The first control plane that gets here upgrades the cluster, the others only themselves. The
+# caller sees to it that they come one at a time.
+upgrade() {
+  local -a flags
+  local cluster newest
+  mapfile -t flags < <(kubeadm_flags)
+  step "upgrade from $(api_server_version) to $KUBERNETES_VERSION"
+  newest=$(printf '%s\n' "$(api_server_version)" "$KUBERNETES_VERSION" | sort -V | tail -n 1)
+  [[ $newest == "$KUBERNETES_VERSION" ]] ||
+    die "this control plane runs $(api_server_version): Kubernetes cannot go back to $KUBERNETES_VERSION"
+  wait_for_own_api
+  bash "$HERE/install.sh" kubeadm || die "install.sh kubeadm failed"
+  cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
+    sed -n 's/^kubernetesVersion: *//p') || die "the cluster's kubeadm configuration could not be read"
+  if [[ $cluster == "$KUBERNETES_VERSION" ]]; then
+    run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
+  else
+    run kubeadm upgrade apply --yes ${flags[@]+"${flags[@]}"} "$KUBERNETES_VERSION" ||
+      die "kubeadm upgrade apply failed" kubelet.service
+  fi
+  install_programs # restarts the kubelet
+  wait_for_own_api
+}
+
+reset() {
+  reset_node
+  clear_etcd_data
+}
+
+require_root
+load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
+case $VERB in
+  converge | reset)
+    lock
+    case $VERB in
+      converge) converge ;;
+      reset) reset ;;
+    esac
+    ;;
+  state) if is_member; then echo joined; else echo new; fi ;;
+  *) die "usage: control-plane.sh converge|state|reset" ;;
+esac

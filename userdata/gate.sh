@@ -1,0 +1,293 @@
+#!/usr/bin/env bash
+# The cluster's side of a node's coming and going. Runs on the active gateway, as often as there
+# are nodes and at the same time; nothing of its folder stays there.
+#
+#   gate.sh api     waits until the API answers
+#   gate.sh ready   a worker joins (its machine is prepared); waits until the node is Ready,
+#                   labels and uncordons it
+#   gate.sh leave   checks that the cluster can spare the node, drains it, takes it out of etcd,
+#                   resets its machine and deletes the Node
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+TARGET_IP=''
+
+on_node() {
+  local key_types
+  key_types=$(cut -d' ' -f2 "$FOLDER/known_hosts" | sort -u | paste -sd,)
+  key_types=${key_types/ssh-rsa/rsa-sha2-512,rsa-sha2-256}
+  chmod 0600 "$FOLDER/ssh_key"
+  ssh -i "$FOLDER/ssh_key" -p "${SSH_PORT:-22}" -o BatchMode=yes -o IdentitiesOnly=yes \
+    -o UserKnownHostsFile="$FOLDER/known_hosts" -o GlobalKnownHostsFile=/dev/null \
+    -o StrictHostKeyChecking=yes -o HostKeyAlgorithms="$key_types" -o LogLevel=ERROR \
+    -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=6 \
+    "$SSH_USER@$TARGET_IP" "$@"
+}
+
+# on_node_script VERB: the role's own script there.
+on_node_script() {
+  on_node sudo -n "/usr/local/lib/openstack-kubernetes/$ROLE.sh" "$1"
+}
+
+wait_for_api() {
+  step "wait for the API"
+  wait_for "${API_TIMEOUT:-600}" "the cluster's API" api_answers ||
+    die "the API does not answer from this gateway: $(kube get --raw /readyz 2>&1 | tail -n 1)" haproxy.service
+}
+
+# --- ready ------------------------------------------------------------------------------------
+
+ready() {
+  wait_for_api
+  [[ $ROLE != worker ]] || join_worker
+  step "wait for the node"
+  wait_for "${READY_TIMEOUT:-600}" "$NODE_NAME to be Ready" node_is_ready || not_ready
+  [[ $ROLE != control-plane ]] || wait_for_api_server
+  label_node
+  uncordon
+  log "$NODE_NAME is in the cluster"
+}
+
+join_worker() {
+  local state
+  step "join"
+  # A machine that was just prepared answers: its bootstrap ran a moment ago.
+  wait_for 120 "SSH to $NODE_NAME" node_state || die "no SSH connection to $SSH_USER@$TARGET_IP: $(on_node true 2>&1 | tail -n 1)"
+  state=$(<"$FOLDER/state")
+  read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
+  if [[ $state == joined && -n $node_exists ]]; then
+    log "$NODE_NAME has joined already"
+    return
+  fi
+  if [[ -n $node_exists && $state == new ]]; then
+    [[ $node_ready != True || -z $node_address || $node_address == "$TARGET_IP" ]] ||
+      die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($TARGET_IP)"
+    log "deleting the Node of an earlier machine of this name"
+    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+  fi
+  mint_token || die "no join token could be made"
+  discovery | on_node_script join || die "$NODE_NAME could not join: see the lines above"
+  forget_token
+}
+
+node_state() {
+  on_node_script state >"$FOLDER/state" 2>/dev/null </dev/null
+}
+
+# Ready, or not Ready for the sole reason that the cluster has no network add-on yet: it comes
+# after the control plane.
+node_is_ready() {
+  read_node "$NODE_NAME" && [[ -n $node_exists ]] && node_is_well
+}
+
+node_is_well() {
+  [[ $node_ready != True ]] || return 0
+  [[ $node_ready == False && $node_message == *NetworkPluginNotReady* && $node_message != '['* ]] || return 1
+  no_network_addon || return 1
+  log "${node_exists:-a node} waits for the network add-on, which is not installed yet: accepted"
+}
+
+# A network add-on is a DaemonSet that writes into the CNI folder of every node.
+no_network_addon() {
+  local paths
+  paths=$(kube get daemonsets --all-namespaces -o jsonpath='{.items[*].spec.template.spec.volumes[*].hostPath.path}') || return
+  [[ " $paths " != *" /etc/cni/net.d"* && " $paths " != *" /etc/cni "* ]]
+}
+
+not_ready() {
+  log "conditions of $NODE_NAME:"
+  kube get node "$NODE_NAME" -o jsonpath='{range .status.conditions[*]}{.type}{"="}{.status}{" "}{.message}{"\n"}{end}' 2>&1 |
+    sed 's/^/  | /' >&2 || log "  (no Node of that name)"
+  log "the kubelet there:"
+  on_node sudo -n journalctl --unit=kubelet --no-pager --output=cat --lines=15 </dev/null 2>&1 |
+    sed 's/^/  | /' >&2 || log "  (no SSH connection)"
+  die "$NODE_NAME did not become Ready"
+}
+
+wait_for_api_server() {
+  step "wait for the API server of $NODE_NAME"
+  wait_for 240 "the API server of $NODE_NAME" api_server_ready ||
+    die "the API server at $TARGET_IP:6443 is not ready: $(kube --server="https://$TARGET_IP:6443" get --raw '/readyz?verbose' 2>&1 | grep -v '^\[+\]' | head -n 5)"
+}
+
+api_server_ready() {
+  kube --server="https://$TARGET_IP:6443" get --raw /readyz >/dev/null 2>&1
+}
+
+label_node() {
+  local -a labels taints
+  IFS=', ' read -ra labels <<<"${NODE_LABELS:-}"
+  IFS=', ' read -ra taints <<<"${NODE_TAINTS:-}"
+  if ((${#labels[@]})); then
+    step "labels"
+    kube label node "$NODE_NAME" --overwrite "${labels[@]}" >/dev/null || die "$NODE_NAME could not be labelled"
+  fi
+  if ((${#taints[@]})); then
+    step "taints"
+    kube taint node "$NODE_NAME" --overwrite "${taints[@]}" >/dev/null || die "$NODE_NAME could not be tainted"
+  fi
+}
+
+uncordon() {
+  [[ $node_cordoned == true ]] || return 0
+  step "uncordon"
+  kube uncordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be uncordoned"
+}
+
+# --- leave ------------------------------------------------------------------------------------
+
+leave() {
+  API_TIMEOUT=${API_TIMEOUT:-120}
+  wait_for_api
+  step "check that the cluster can spare $NODE_NAME"
+  read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
+  local exists=$node_exists alive=$node_ready
+  [[ -z $exists ]] || node_is_well || alive=False
+  if [[ $alive == True ]]; then
+    others_are_well
+  fi
+  [[ $ROLE != control-plane ]] || quorum_survives
+  if [[ -z $exists ]]; then
+    log "there is no Node $NODE_NAME: nothing to drain"
+  else
+    step "cordon"
+    kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
+    if [[ $alive == True || $alive == False && $node_message == *NetworkPluginNotReady* ]]; then
+      drain
+    else
+      abandon
+    fi
+    wait_for_volumes "$alive"
+  fi
+  if [[ $ROLE == control-plane ]]; then
+    step "remove the etcd member"
+    NODE_IP=$TARGET_IP
+    remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
+  fi
+  reset_machine
+  step "delete the Node"
+  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the Node $NODE_NAME could not be deleted"
+  log "$NODE_NAME has left the cluster"
+}
+
+# A healthy node does not go while another one is ill; an ill one may always go.
+others_are_well() {
+  local names name ill=()
+  names=$(kube get nodes -o jsonpath='{.items[*].metadata.name}') || die "the nodes could not be listed"
+  for name in $names; do
+    [[ $name != "$NODE_NAME" ]] || continue
+    read_node "$name" || die "the Node $name could not be read"
+    [[ -z $node_exists ]] || node_is_well || ill+=("$name")
+  done
+  ((!${#ill[@]})) ||
+    die "not Ready: ${ill[*]}. Taking $NODE_NAME away now could cost the cluster more than it has to spare: bring them back, or remove them first"
+}
+
+# What is left of etcd must keep its majority, and be well.
+quorum_survives() {
+  local members health voters=0 well=0 id status name peers clients learner own=''
+  members=$(etcdctl_elsewhere member list) ||
+    die "$NODE_NAME cannot leave: no other control plane's etcd answers, so it may be the last one"
+  health=$(etcdctl_elsewhere endpoint health --cluster --command-timeout=5s 2>&1) || true # says which are ill
+  while IFS=, read -r id status name peers clients learner; do
+    [[ -n $id && ${learner# } != true ]] || continue
+    if [[ ${name# } == "$NODE_NAME" || $peers == *"//$TARGET_IP:2380"* ]]; then
+      own=$id
+      continue
+    fi
+    voters=$((voters + 1))
+    [[ $health != *"${clients# } is healthy"* ]] || well=$((well + 1))
+  done <<<"$members"
+  if [[ -z $own ]]; then
+    log "$NODE_NAME is not in etcd"
+  elif ((voters == 0 || well < voters / 2 + 1)); then
+    die "$NODE_NAME cannot leave: of the $voters other etcd members $well are healthy, $((voters / 2 + 1)) are needed. Bring the ill ones back first"
+  else
+    log "etcd keeps $voters members without $NODE_NAME, $well of them healthy"
+  fi
+}
+
+drain() {
+  step "drain"
+  run kubectl --kubeconfig "$FOLDER/kubeconfig" drain "$NODE_NAME" --ignore-daemonsets \
+    --delete-emptydir-data --timeout="${DRAIN_TIMEOUT:-600}s" ||
+    die "$NODE_NAME could not be drained: the pods named above did not go. It stays cordoned; nothing was deleted"
+}
+
+# The kubelet is silent, so a drain would wait for ever: the machine is stopped as far as it can
+# be reached, then the cluster is told that it is gone.
+abandon() {
+  step "give up a dead node"
+  reset_machine
+  log "$NODE_NAME is not Ready: its pods are deleted by force"
+  kube taint node "$NODE_NAME" --overwrite node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null ||
+    die "$NODE_NAME could not be tainted"
+  wait_for 90 "the pods of $NODE_NAME to go" pods_are_gone || force_pods
+}
+
+# pods_are_gone: none left but mirror pods and those of DaemonSets.
+pods_are_gone() {
+  [[ -z $(pods_left) ]]
+}
+
+pods_left() {
+  kube get pods --all-namespaces --field-selector "spec.nodeName=$NODE_NAME" \
+    -o jsonpath='{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{" "}{.metadata.ownerReferences[0].kind}{"\n"}{end}' |
+    sed '/ DaemonSet$/d; / Node$/d'
+}
+
+force_pods() {
+  local namespace name
+  while read -r namespace name _; do
+    [[ -n $name ]] || continue
+    log "deleting $namespace/$name by force"
+    kube -n "$namespace" delete pod "$name" --grace-period=0 --force --wait=false --ignore-not-found >/dev/null 2>&1 ||
+      die "$namespace/$name could not be deleted"
+  done < <(pods_left)
+}
+
+wait_for_volumes() {
+  step "wait for volumes to detach"
+  wait_for "${DETACH_TIMEOUT:-300}" "the volumes of $NODE_NAME to detach" volumes_are_gone && return
+  [[ $1 != True ]] || die "volumes are still attached to $NODE_NAME: $(volumes_left)"
+  log "volumes are still noted as attached to the dead $NODE_NAME; deleting its server detaches them: $(volumes_left)"
+}
+
+volumes_are_gone() {
+  local left
+  left=$(volumes_left) && [[ -z $left ]]
+}
+
+volumes_left() {
+  local all
+  all=$(kube get volumeattachments.storage.k8s.io -o jsonpath='{range .items[*]}{.spec.nodeName}{" "}{.spec.source.persistentVolumeName}{"\n"}{end}') || return
+  sed -n "s/^$NODE_NAME //p" <<<"$all"
+}
+
+machine_reset=false
+reset_machine() {
+  [[ $machine_reset == false ]] || return 0
+  step "kubeadm reset on $NODE_NAME"
+  machine_reset=true
+  if ! on_node true </dev/null 2>/dev/null; then
+    log "no SSH connection to $TARGET_IP: the machine is taken for dead and not reset"
+  elif ! on_node test -e "/usr/local/lib/openstack-kubernetes/$ROLE.sh" </dev/null; then
+    log "the machine was never prepared: nothing to reset"
+  else
+    on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: see the lines above"
+  fi
+}
+
+case $VERB in
+  api)
+    load_env NODE_NAME
+    wait_for_api
+    ;;
+  ready | leave)
+    load_env NODE_NAME NODE_IP ROLE API_NAME SSH_USER
+    TARGET_IP=${TARGET_IP:-$NODE_IP}
+    "$VERB"
+    ;;
+  *) die "usage: gate.sh api|ready|leave" ;;
+esac
