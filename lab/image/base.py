@@ -33,6 +33,7 @@ MASKED = (
     "e2scrub_reap.service", "fstrim.timer", "getty.target", "getty@.service",
     "systemd-binfmt.service", "systemd-logind.service", "systemd-modules-load.service",
     "systemd-networkd-wait-online.service", "unattended-upgrades.service",
+    "xfs_scrub_all.timer",
 )  # fmt: skip
 ENABLED = ("container-node.service", "ssh.service", "systemd-networkd.service")
 FILES = Path(__file__).with_name("base-files")
@@ -148,7 +149,7 @@ def _settle(folder: Path) -> None:
     for heap in ("var/lib/apt/lists", "var/cache/apt", "var/log/apt", "usr/share/doc",
                  "usr/share/man", "usr/share/locale", "var/cache/debconf"):  # fmt: skip
         for path in (folder / heap).glob("*"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     for log in (folder / "var/log").rglob("*.log"):
         log.write_text("")
 
