@@ -51,8 +51,13 @@ __all__ = [
 PROJECT = "openstack-kubernetes"
 DEFAULT_POOL = "worker"
 
-# Keys whose values never enter the model.
-SECRET_KEYS = ("sshPrivateKey",)
+# Keys whose values never enter the model, and what they are.
+SECRET_KEYS = {
+    "sshPrivateKey": (
+        "Private key (OpenSSH or PEM) for the machines of `workerPools[].machines`; "
+        "the default is a key of the cluster's own, which those machines must then know."
+    ),
+}
 
 ServerGroupPolicy = Literal["anti-affinity", "soft-anti-affinity"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -271,6 +276,7 @@ class Cluster(Settings):
     gateway: GatewaySettings = GatewaySettings()
     control_plane: ControlPlaneSettings = ControlPlaneSettings()
     worker: WorkerSettings = WorkerSettings()
+    """The default pool of workers, `worker`; its size is `workerCount`."""
     worker_pools: tuple[WorkerPoolSettings, ...] = ()
     """Further pools of workers."""
 

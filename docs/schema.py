@@ -1,0 +1,118 @@
+"""The configuration's keys, as the documents show them, from the JSON schema of the models."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config import SECRET_KEYS, Cluster
+
+_FORMATS = {"ipv4network": "network", "ipv4": "address"}
+_TYPES = {"string": "text", "boolean": "true or false", "integer": "integer", "number": "number"}
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One key of the configuration."""
+
+    path: str
+    """As `pulumi config set --path` takes it; `[]` stands for any place of a list."""
+    kind: str
+    """`string`, `integer`, `boolean`, `array` or `object`."""
+    item_kind: str
+    """What a list holds."""
+    type: str
+    """What may be written, for people."""
+    required: bool
+    default: object
+    description: str
+    depth: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it only holds other keys, each with a default of its own."""
+        return self.kind == "object" and self.default is not None and self.type == "group"
+
+
+def keys() -> Iterator[Key]:
+    """Every key, in the models' order, each group before what it holds."""
+    schema = Cluster.model_json_schema()
+    yield from _keys(schema, schema["$defs"], "", 0)
+
+
+def secret_keys() -> Mapping[str, str]:
+    """Keys that are no part of the model because their values are secret, with descriptions."""
+    return SECRET_KEYS
+
+
+def _keys(model: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[Key]:
+    for name, field in model["properties"].items():
+        inner = _resolved(field, definitions)
+        path = f"{prefix}{name}"
+        items = _resolved(inner.get("items", {}), definitions)
+        is_group = "properties" in inner
+        yield Key(
+            path=path,
+            kind=inner.get("type", "object"),
+            item_kind=items.get("type", "object"),
+            type="group" if is_group and _optional(field) is None else _type(inner, definitions),
+            required=name in model.get("required", ()),
+            default=field.get("default", {} if inner.get("type") == "object" else None),
+            description=" ".join(
+                (field.get("description") or inner.get("description") or "").split()
+            ),
+            depth=depth,
+        )
+        if is_group:
+            yield from _keys(inner, definitions, f"{path}.", depth + 1)
+        elif "properties" in items:
+            yield from _keys(items, definitions, f"{path}[].", depth + 1)
+
+
+def _optional(field: Schema) -> Schema | None:
+    """What a field may be beside null; None when it may not be null."""
+    choices = field.get("anyOf", ())
+    if not any(choice.get("type") == "null" for choice in choices):
+        return None
+    other: Schema = next(choice for choice in choices if choice.get("type") != "null")
+    return other
+
+
+def _resolved(field: Schema, definitions: Schema) -> Schema:
+    field = _optional(field) or field
+    if "$ref" in field:
+        definition: Schema = definitions[field["$ref"].rpartition("/")[2]]
+        return definition
+    return field
+
+
+def _type(field: Schema, definitions: Schema) -> str:
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
+    kind = field.get("type", "any")
+    if kind == "array":
+        items = _resolved(field.get("items", {}), definitions)
+        return f"list of {_plural(_type(items, definitions))}"
+    if kind == "object":
+        values = field.get("additionalProperties")
+        if not isinstance(values, Mapping) or values.get("$ref") == "#/$defs/JsonValue":
+            return "object"
+        return f"object of {_plural(_type(_resolved(values, definitions), definitions))}"
+    text = _FORMATS.get(field.get("format", ""), _TYPES.get(kind, "anything"))
+    least, most = field.get("minimum"), field.get("maximum")
+    if least is not None and most is not None:
+        return f"{text}, {least} to {most}"
+    return text if least is None else f"{text}, {least} or more"
+
+
+def _plural(text: str) -> str:
+    if text.endswith("`"):
+        return text
+    return f"{text}es" if text.endswith("address") else re.sub(r"(?<!s)$", "s", text, count=1)
