@@ -15,6 +15,9 @@ COMMANDS = {
     "toolchain": "lab.toolchain",
     "image": "lab.image",
     "cloud": "lab.cloud",
+    "status": "lab.status",
+    "run": "lab.run",
+    "shell": "lab.shell",
 }
 
 
@@ -22,7 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; a LabError becomes one line on standard error and exit status 1."""
     parser = argparse.ArgumentParser(prog="lab", description="A real OpenStack on this machine.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, path in COMMANDS.items():
+    words = sys.argv[1:] if arguments is None else arguments
+    called = {word: COMMANDS[word] for word in words[:1] if word in COMMANDS}
+    for name, path in (called or COMMANDS).items():
         module = importlib.import_module(path)
         text = (module.__doc__ or "").strip().splitlines()[0]
         command = subparsers.add_parser(name, help=text, description=text)

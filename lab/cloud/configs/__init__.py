@@ -1,0 +1,31 @@
+"""The configuration files of every service, generated into the state folder."""
+
+from __future__ import annotations
+
+import os
+
+from lab.cloud.configs import (
+    cinder,
+    glance,
+    infrastructure,
+    keystone,
+    neutron,
+    nova,
+    placement,
+)
+from lab.cloud.layout import ETC
+from lab.cloud.secrets import Secrets
+from lab.paths import ensure
+
+SERVICES = (infrastructure, keystone, glance, placement, nova, neutron, cinder)
+
+
+def write(secrets: Secrets) -> None:
+    """Write every file; they hold passwords, so only root may read them."""
+    for service in SERVICES:
+        for name, text in service.files(secrets).items():
+            path = ETC / name
+            ensure(path.parent)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w") as output:
+                output.write(text)

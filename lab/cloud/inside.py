@@ -1,0 +1,30 @@
+"""Run a user's command inside the lab."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from lab.cloud import namespace
+from lab.cloud.layout import CLOUD, CLOUDS_YAML, KUBECONFIG, VENV_BIN
+from lab.errors import LabError
+
+
+def environment() -> dict[str, str]:
+    """What a client needs to find the cloud, and the cluster once the lab has one."""
+    found = {"OS_CLOUD": CLOUD, "OS_CLIENT_CONFIG_FILE": str(CLOUDS_YAML)}
+    if KUBECONFIG.exists():
+        found["KUBECONFIG"] = str(KUBECONFIG)
+    # The `openstack` command of the lab, unless the user has one.
+    found["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{VENV_BIN}"
+    return found
+
+
+def run(command: Sequence[str]) -> int:
+    """Become the command: folder, standard streams and exit status stay what they are."""
+    if os.geteuid() != 0:
+        raise LabError("entering the lab's namespaces needs root")
+    line = namespace.enter(command, environment=environment())
+    # A proxy of the host cannot be reached from inside.
+    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    os.execvpe(line[0], line, kept)

@@ -1,0 +1,159 @@
+"""Install the cloud's programs: Debian packages, a virtual environment, one patch."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lab.cloud.layout import DRIVERS, INSTALL, VENV, VENV_BIN, VERSIONS
+from lab.console import step
+from lab.errors import LabError
+from lab.paths import LOGS, ensure
+
+PACKAGES = (
+    "arptables", "bridge-utils", "conntrack", "dnsmasq-base", "dnsmasq-utils", "ebtables",
+    "haproxy", "iproute2", "ipset", "iptables", "iputils-arping", "lxc", "mariadb-server",
+    "memcached", "procps", "qemu-utils", "rabbitmq-server", "socat", "util-linux",
+    "xfsprogs",
+    # uWSGI and netifaces are compiled.
+    "gcc", "libc6-dev", "python3-dev", "python3-venv",
+)
+# OpenStack 2024.2 runs on these.
+PYTHONS = ((3, 9), (3, 12))
+POLICY = Path("/usr/sbin/policy-rc.d")
+LOG = LOGS / "cloud-install.log"
+
+# oslo.messaging 14.9 looks for a reply twice a second, so each call between services takes half a
+# second; newer releases wait on a queue.
+PATCHED = "oslo_messaging/_drivers/amqpdriver.py"
+SLOW = "            except queue.Empty:\n                time.sleep(0.5)\n"
+FAST = "            except queue.Empty:\n                time.sleep(0.005)\n"
+
+
+def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run a command with its output in the log; a failure shows the log's end."""
+    with open(LOG, "ab") as log:
+        start = log.tell()
+        result = subprocess.run(
+            list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
+    if result.returncode != 0:
+        tail = LOG.read_bytes()[start:].decode(errors="replace").strip().splitlines()[-8:]
+        raise LabError(
+            f"{what} failed; is the package registry reachable from here? Run the same command "
+            f"again to go on. Full log: {LOG}\n  " + "\n  ".join(tail)
+        )
+
+
+@contextlib.contextmanager
+def no_daemons() -> Iterator[None]:
+    """Keep the packages from starting services on the host."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink()
+
+
+def missing_packages() -> list[str]:
+    """Which of the Debian packages are not installed."""
+    listed = subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *PACKAGES],
+        capture_output=True, text=True,
+    )
+    installed = {
+        line.split()[0] for line in listed.stdout.splitlines() if line.endswith(" installed")
+    }
+    return [name for name in PACKAGES if name not in installed]
+
+
+def debian_packages() -> None:
+    """Install what is missing."""
+    missing = missing_packages()
+    if not missing:
+        return
+    wait_for_others = "DPkg::Lock::Timeout=600"
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    environment = {**_environ(), **quiet}
+    with step(f"install Debian packages: {' '.join(missing)}"), no_daemons():
+        run(["apt-get", "-q", "-o", wait_for_others, "update"], "apt-get update", environment)
+        run(["apt-get", "-q", "-y", "-o", wait_for_others, "install", "--no-install-recommends",
+             *missing], "installing Debian packages", environment)
+
+
+def _environ() -> dict[str, str]:
+    import os
+
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def _python() -> str:
+    """A Python that OpenStack runs on: the system's, else the one that runs the lab."""
+    for candidate in ("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable)):
+        asked = subprocess.run(
+            [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
+            capture_output=True, text=True,
+        )
+        version = tuple(int(part) for part in asked.stdout.split())
+        if asked.returncode == 0 and PYTHONS[0] <= version <= PYTHONS[1]:
+            return candidate
+    raise LabError("OpenStack 2024.2 needs Python 3.9 to 3.12: install one of them as python3")
+
+
+def _site_packages() -> Path:
+    return next((VENV / "lib").glob("python3.*")) / "site-packages"
+
+
+def virtual_environment() -> None:
+    """Install the pinned set; what an earlier, cut-off run has installed is kept."""
+    complete = INSTALL / f"complete-{hashlib.sha256(VERSIONS.read_bytes()).hexdigest()[:12]}"
+    if complete.exists():
+        return
+    ensure(INSTALL)
+    with step(f"install OpenStack into a virtual environment (log: {LOG})"):
+        run([_python(), "-m", "venv", str(VENV)], "making a virtual environment", _environ())
+        run([str(VENV_BIN / "pip"), "install", "--prefer-binary", "--disable-pip-version-check",
+             "--requirement", str(VERSIONS)], "installing OpenStack", _environ())
+        patch(_site_packages() / PATCHED)
+        complete.touch()
+
+
+def patch(path: Path) -> None:
+    """Make replies between services arrive when they are there."""
+    text = path.read_text()
+    if FAST in text:
+        return
+    if text.count(SLOW) != 1:
+        raise LabError(
+            f"{path} is not what the lab's patch is for: oslo.messaging in {VERSIONS} has another "
+            "version; look whether the patch is still needed and change lab/cloud/install.py"
+        )
+    path.write_text(text.replace(SLOW, FAST))
+
+
+def link_drivers() -> None:
+    """Let this checkout's compute driver appear below nova.virt, where Nova looks for it."""
+    link = _site_packages() / "nova" / "virt" / "nova_lxc"
+    target = DRIVERS / "nova_lxc"
+    if not (target / "driver.py").exists():
+        raise LabError(f"{target}/driver.py is missing: the checkout is not complete")
+    if link.is_symlink() and link.readlink() == target:
+        return
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def install() -> None:
+    """Everything, or nothing when it is there already."""
+    ensure(LOGS)
+    debian_packages()
+    virtual_environment()
+    link_drivers()

@@ -1,0 +1,151 @@
+"""Bring the cloud up and take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import psutil
+from tenacity import RetryError, retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from lab.cloud import (
+    cleanup,
+    clouds,
+    configs,
+    install,
+    lock,
+    namespace,
+    preflight,
+    secrets,
+    seed,
+    status,
+)
+from lab.cloud.layout import CLOUD_LOGS, ETC, RUN, SECRETS, TMP
+from lab.console import say, step
+from lab.errors import LabError
+from lab.paths import STATE, ensure
+
+# The first start fills the databases; on two busy cores that takes minutes.
+PATIENCE = 1200.0
+# Nova finds its own record in the databases by this: the same in every lab, as the seed is.
+COMPUTE_ID = "6b2f4c1e-35c5-4d6f-9f0e-1ab0c10d0001"
+
+
+def up(*, fresh: bool = False) -> None:
+    """Bring everything up, or wait for it when another command has begun."""
+    preflight.check_machine()
+    if namespace.running():
+        say("the cloud is running already")
+        _wait()
+        return
+    held = lock.acquire()
+    try:
+        install.install()
+        preflight.check_kernel()
+        # A lab that was killed may have left something.
+        cleanup.clean()
+        if fresh:
+            seed.forget()
+        initialise = _prepare()
+        _start(held, initialise=initialise)
+    except BaseException:
+        if not namespace.running():
+            cleanup.clean()
+            lock.release(held)
+        raise
+    os.close(held)
+    _wait()
+
+
+def _prepare() -> bool:
+    """Fill the state folder; True when the databases have to be filled too."""
+    for folder in (STATE, RUN, TMP, ETC, STATE / "home", CLOUD_LOGS):
+        ensure(folder)
+    STATE.chmod(0o700)
+    for old in CLOUD_LOGS.glob("*.log"):
+        old.unlink()
+    restored = seed.restore()
+    say("databases: from the saved copy" if restored else "databases: new, which takes minutes")
+    made = secrets.load()
+    configs.write(made)
+    clouds.write(made)
+    (ETC / "nova" / "compute_id").write_text(COMPUTE_ID)
+    for service in ("glance/images", "nova", "neutron", "cinder"):
+        ensure(STATE / service)
+    cleanup.raise_limits()
+    return not restored
+
+
+def _start(held: int, *, initialise: bool) -> None:
+    """Start the supervisor in its namespaces; it inherits the lock."""
+    command = [sys.executable, "-m", "lab.cloud.supervisor"]
+    log = CLOUD_LOGS / "supervisor.log"
+    process = namespace.create(
+        [*command, "initialise"] if initialise else command, log=log, inherited=held
+    )
+    pid = 0
+    while not pid and process.poll() is None:
+        pid = namespace.init_pid(process.pid)
+    if not pid:
+        raise LabError(f"the lab's namespaces could not be made: see {log}")
+    namespace.remember(pid)
+
+
+def _wait() -> None:
+    """Show what becomes ready until all has."""
+    seen: set[str] = set()
+    failures: dict[str, int] = {}
+    deadline = time.monotonic() + PATIENCE
+    with step("start the cloud"):
+        while True:
+            if not namespace.running():
+                raise LabError(
+                    f"the supervisor has ended: see {CLOUD_LOGS / 'supervisor.log'}; "
+                    "`python -m lab cloud down` cleans up"
+                )
+            units = status.units()
+            for unit in units:
+                if unit.ready and unit.name not in seen:
+                    seen.add(unit.name)
+                    say(f"{len(seen):2}/{len(units)} {unit.name} {unit.state}")
+                if unit.restarts > failures.get(unit.name, 0):
+                    failures[unit.name] = unit.restarts
+                    say(f"{unit.name} {unit.reason} (trying again; log: {unit.log})")
+            if units and all(unit.ready for unit in units):
+                break
+            if time.monotonic() > deadline:
+                waiting = ", ".join(unit.name for unit in units if not unit.ready)
+                raise LabError(f"not up after {PATIENCE:.0f} s: {waiting}; logs: {CLOUD_LOGS}")
+            time.sleep(0.2)
+    say("the cloud is up: `python -m lab run -- openstack ...`, `python -m lab shell`")
+
+
+def down() -> None:
+    """End every process of the lab and remove what it made."""
+    if os.geteuid() != 0:
+        raise LabError("the lab runs as root: take it down as root too")
+    pid = namespace.running()
+    if pid:
+        with step("stop the cloud"), contextlib.suppress(psutil.NoSuchProcess):
+            supervisor = psutil.Process(pid)
+            # The kernel ends every process of the namespace with its first one.
+            supervisor.send_signal(signal.SIGKILL)
+            supervisor.wait(timeout=60)
+    try:
+        held = _acquire_released()
+    except RetryError as error:
+        raise error.last_attempt.exception() or error from None
+    if STATE.exists() and not SECRETS.exists() and not pid:
+        say("a start was cut off early: removing what it left")
+    cleanup.clean()
+    lock.release(held)
+    say("the cloud is down; only the cache is left")
+
+
+@retry(retry=retry_if_exception_type(LabError), stop=stop_after_delay(15), wait=wait_fixed(0.2))
+def _acquire_released() -> int:
+    """The lock is free when the last process that inherited it has ended."""
+    return lock.acquire()

@@ -1,0 +1,41 @@
+"""One lab a machine: a lock that the running lab holds for as long as it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import CACHE
+
+# Of the machine, not of a cache folder: two labs with two caches must see each other.
+LOCK = Path("/run/lock/openstack-kubernetes-lab.lock")
+
+
+def acquire() -> int:
+    """Take the lock and return its descriptor, or say who has it."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 4000).decode() or "unknown"
+            os.close(descriptor)
+            raise LabError(
+                f"another lab is at work on this machine ({holder.strip()}); wait for it, or take "
+                "it down with `python -m lab cloud down` and the same cache folder"
+            ) from None
+        # `release` removes the file: a lock on the removed one would be worth nothing.
+        if LOCK.exists() and os.fstat(descriptor).st_ino == LOCK.stat().st_ino:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()}, cache folder {CACHE}\n".encode())
+            return descriptor
+        os.close(descriptor)
+
+
+def release(descriptor: int) -> None:
+    """Give the lock up and leave no file."""
+    LOCK.unlink(missing_ok=True)
+    os.close(descriptor)

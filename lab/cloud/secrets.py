@@ -1,0 +1,39 @@
+"""The passwords of one lab: made at random for each, readable by root only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass, field
+
+from lab.cloud.layout import SECRETS
+from lab.paths import ensure
+
+
+def _password() -> str:
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secrets:
+    """One password for each party."""
+
+    database: str = field(default_factory=_password)
+    messages: str = field(default_factory=_password)
+    service: str = field(default_factory=_password)
+    admin: str = field(default_factory=_password)
+    user: str = field(default_factory=_password)
+    metadata: str = field(default_factory=_password)
+
+
+def load() -> Secrets:
+    """The running lab's passwords, made on the first call."""
+    if SECRETS.exists():
+        return Secrets(**json.loads(SECRETS.read_text()))
+    ensure(SECRETS.parent)
+    made = Secrets()
+    descriptor = os.open(SECRETS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as output:
+        json.dump(asdict(made), output, indent=2)
+    return made
