@@ -1,0 +1,153 @@
+"""Persistent volumes from Cinder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from pulumi_kubernetes.storage.v1 import StorageClass
+
+import versions
+from addons import cloud_conf, settings
+from addons.chart import Chart
+from addons.cloud_conf import Credential
+from addons.install import ON_CONTROL_PLANES_ONLY, ON_CONTROL_PLANES_TOO, Installer
+
+CHART = Chart(
+    name="openstack-cinder-csi",
+    version=versions.CINDER_CSI_CHART,
+    repository="https://kubernetes.github.io/cloud-provider-openstack",
+)
+DRIVER = "cinder.csi.openstack.org"
+SECRET = "cinder-csi-cloud-config"  # noqa: S105 - its name
+NODE_SECRET = "cinder-csi-node-config"  # noqa: S105 - its name
+
+
+def values(
+    *, cluster_name: str, masters: int, config_checksum: pulumi.Input[str]
+) -> dict[str, Any]:
+    """What the driver needs here."""
+    controller = {
+        "podAnnotations": {"checksum/cloud-config": config_checksum},
+        "replicas": min(2, masters),
+        # The credential stays on the control planes.
+        "nodeSelector": ON_CONTROL_PLANES_ONLY,
+        "tolerations": ON_CONTROL_PLANES_TOO,
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "podAffinityTerm": {
+                            "topologyKey": "kubernetes.io/hostname",
+                            "labelSelector": {
+                                "matchLabels": {
+                                    "app": "openstack-cinder-csi",
+                                    "component": "controllerplugin",
+                                }
+                            },
+                        },
+                    }
+                ]
+            }
+        },
+    }
+    return {
+        # Every volume is marked with it, so that a destroyed cluster's volumes can be found.
+        "clusterID": cluster_name,
+        "priorityClassName": "system-cluster-critical",
+        "secret": {
+            "enabled": True,
+            "create": False,
+            "name": SECRET,
+            "filename": cloud_conf.FILE,
+        },
+        "storageClass": {"enabled": False},
+        "csi": {
+            "plugin": {
+                # The CA is in the Secret, not on the host.
+                "volumes": [],
+                "volumeMounts": [
+                    {"name": "cloud-config", "mountPath": cloud_conf.MOUNT, "readOnly": True}
+                ],
+                "controllerPlugin": controller,
+            }
+        },
+    }
+
+
+def install(
+    installer: Installer,
+    chosen: settings.CinderCsi,
+    *,
+    cluster_name: str,
+    masters: int,
+    credential: Credential,
+    after: Sequence[pulumi.Resource],
+) -> pulumi.Resource:
+    """Install the driver and the storage classes."""
+    config = cloud_conf.secret(
+        installer,
+        SECRET,
+        credential.sections(),
+        chosen.cloud_config,
+        credential.ca_certificate,
+    )
+    # What the nodes' part reads of a cloud.conf has nothing to do with logging in.
+    node_config = cloud_conf.secret(
+        installer,
+        NODE_SECRET,
+        {},
+        {name: keys for name, keys in chosen.cloud_config.items() if name != "Global"},
+    )
+    for each in chosen.storage_classes:
+        _storage_class(installer, each)
+    return installer.chart(
+        CHART,
+        namespace="kube-system",
+        values=values(
+            cluster_name=cluster_name,
+            masters=masters,
+            config_checksum=cloud_conf.checksum(config),
+        ),
+        overrides=chosen.values,
+        after=[*after, config, node_config],
+        transforms=[without_credential],
+    )
+
+
+def without_credential(
+    args: pulumi.ResourceTransformArgs,
+) -> pulumi.ResourceTransformResult | None:
+    """Keep the credential off the nodes: the chart can only give both parts the same Secret."""
+    if args.type_ != "kubernetes:apps/v1:DaemonSet":
+        return None
+    spec: Any = args.props["spec"]
+    for volume in spec["template"]["spec"]["volumes"]:
+        if volume.get("secret", {}).get("secretName") == SECRET:
+            volume["secret"]["secretName"] = NODE_SECRET
+    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
+
+
+def _storage_class(installer: Installer, chosen: settings.StorageClass) -> StorageClass:
+    parameters: dict[str, str] = {"csi.storage.k8s.io/fstype": chosen.filesystem}
+    if chosen.volume_type is not None:
+        parameters["type"] = chosen.volume_type
+    if chosen.availability_zone is not None:
+        parameters["availability"] = chosen.availability_zone
+    return StorageClass(
+        f"{installer.name}-{chosen.name}",
+        metadata=ObjectMetaArgs(
+            name=chosen.name,
+            annotations={
+                "storageclass.kubernetes.io/is-default-class": str(chosen.default).lower()
+            },
+        ),
+        provisioner=DRIVER,
+        parameters=parameters,
+        reclaim_policy=chosen.reclaim_policy,
+        # The volume is made in the zone of the pod's node.
+        volume_binding_mode="WaitForFirstConsumer",
+        allow_volume_expansion=True,
+        opts=installer.options(),
+    )

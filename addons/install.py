@@ -1,0 +1,110 @@
+"""How an add-on gets into the cluster: its place in the stack, and its images' registry."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+from addons import chart
+from addons.settings import AddonsSettings
+from components.kubeadm import merge
+
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+# Values of charts: where the pods of what the cluster itself needs may run.
+ON_CONTROL_PLANES_ONLY = {_CONTROL_PLANE: ""}
+ON_CONTROL_PLANES_TOO = [{"key": _CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installer:
+    """Installs objects and charts as children of one component, with one provider."""
+
+    name: str
+    parent: pulumi.Resource
+    provider: kubernetes.Provider
+    settings: AddonsSettings
+
+    def options(self, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
+        """Options of an object that is made when the resources in `after` are there."""
+        return pulumi.ResourceOptions(
+            parent=self.parent, provider=self.provider, depends_on=list(after)
+        )
+
+    def namespace(self, name: str, *, security: str = "baseline") -> kubernetes.core.v1.Namespace:
+        """A namespace with the Pod Security level that its pods need."""
+        return kubernetes.core.v1.Namespace(
+            f"{self.name}-{name}",
+            metadata=ObjectMetaArgs(
+                name=name, labels={"pod-security.kubernetes.io/enforce": security}
+            ),
+            opts=self.options(),
+        )
+
+    def chart(
+        self,
+        source: chart.Chart,
+        *,
+        namespace: str,
+        values: Mapping[str, Any],
+        overrides: Mapping[str, Any],
+        after: Sequence[pulumi.Resource] = (),
+        transforms: Sequence[pulumi.ResourceTransform] = (),
+    ) -> kubernetes.helm.v4.Chart:
+        """A chart with the program's values, and the user's `overrides` laid on them."""
+        options = self.options(after)
+        options.transforms = [*transforms]
+        return kubernetes.helm.v4.Chart(
+            f"{self.name}-{source.name}",
+            name=source.name,
+            namespace=namespace,
+            values=merge(values, overrides),
+            **chart.inputs(source, self.settings),
+            opts=options,
+        )
+
+
+def mirrored(reference: str, registry: str | None) -> str:
+    """The reference with `registry` in the place of the image's own registry host."""
+    if registry is None or reference.startswith(f"{registry}/"):
+        return reference
+    host, separator, path = reference.partition("/")
+    # As in Docker: only a first part with a dot or a port, or localhost, is a host.
+    if separator and (host == "localhost" or any(mark in host for mark in ".:")):
+        return f"{registry}/{path}"
+    return f"{registry}/{reference if separator else 'library/' + reference}"
+
+
+def mirror_images(registry: str) -> pulumi.ResourceTransform:
+    """A transform that takes every image of every pod, whatever chart it is from, from a mirror."""
+
+    def transform(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        props = {key: _with_images(value, registry) for key, value in args.props.items()}
+        if props == args.props:
+            return None
+        return pulumi.ResourceTransformResult(props=props, opts=args.opts)
+
+    return transform
+
+
+def _with_images(value: object, registry: str) -> object:
+    match value:
+        case dict():
+            return {
+                key: [_container(each, registry) for each in part]
+                if key in ("containers", "initContainers") and isinstance(part, list)
+                else _with_images(part, registry)
+                for key, part in value.items()
+            }
+        case list():
+            return [_with_images(each, registry) for each in value]
+        case _:
+            return value
+
+
+def _container(container: object, registry: str) -> object:
+    if isinstance(container, dict) and isinstance(container.get("image"), str):
+        return {**container, "image": mirrored(container["image"], registry)}
+    return container

@@ -1,0 +1,59 @@
+"""Reboots of nodes whose updates need one, in a maintenance window, one node at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+import versions
+from addons.chart import Chart
+from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.settings import Kured
+
+CHART = Chart(
+    name="kured",
+    version=versions.KURED_CHART,
+    repository="https://kubereboot.github.io/charts",
+)
+NAMESPACE = "kured"
+
+
+def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
+    """The window, and what else holds a reboot back."""
+    configuration: dict[str, Any] = {
+        "rebootDays": list(settings.days),
+        "startTime": settings.start_time,
+        "endTime": settings.end_time,
+        "timeZone": settings.time_zone,
+        "concurrency": 1,
+        # A drain that gets stuck must not hold the lock for ever.
+        "drainTimeout": "30m",
+        "annotateNodes": True,
+    }
+    if prometheus_url is not None:
+        configuration |= {
+            "prometheusUrl": prometheus_url,
+            # These fire in a healthy cluster.
+            "alertFilterRegexp": "^(Watchdog|InfoInhibitor)$",
+            "alertFiringOnly": True,
+        }
+    return {"configuration": configuration, "tolerations": ON_CONTROL_PLANES_TOO}
+
+
+def install(
+    installer: Installer,
+    settings: Kured,
+    *,
+    prometheus_url: str | None,
+    after: Sequence[pulumi.Resource],
+) -> pulumi.Resource:
+    """Install it."""
+    # It reboots the host from a privileged container.
+    namespace = installer.namespace(NAMESPACE, security="privileged")
+    return installer.chart(
+        CHART,
+        namespace=NAMESPACE,
+        values=values(settings, prometheus_url=prometheus_url),
+        overrides=settings.values,
+        after=[*after, namespace],
+    )

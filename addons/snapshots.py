@@ -1,0 +1,50 @@
+"""Snapshots of persistent volumes: the snapshot controller, its CRDs and a class for Cinder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+import versions
+from addons import cinder_csi
+from addons.chart import Chart
+from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.settings import Snapshots
+
+CHART = Chart(
+    name="snapshot-controller",
+    version=versions.SNAPSHOT_CONTROLLER_CHART,
+    repository="https://piraeus.io/helm-charts",
+)
+CLASS = "cinder"
+
+
+def values(settings: Snapshots) -> dict[str, Any]:
+    """One class, the default."""
+    return {
+        "controller": {
+            "priorityClassName": "system-cluster-critical",
+            "tolerations": ON_CONTROL_PLANES_TOO,
+        },
+        "volumeSnapshotClasses": [
+            {
+                "name": CLASS,
+                "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"},
+                "driver": cinder_csi.DRIVER,
+                "deletionPolicy": settings.deletion_policy,
+            }
+        ],
+    }
+
+
+def install(
+    installer: Installer, settings: Snapshots, *, after: Sequence[pulumi.Resource]
+) -> pulumi.Resource:
+    """Install it."""
+    return installer.chart(
+        CHART,
+        namespace="kube-system",
+        values=values(settings),
+        overrides=settings.values,
+        after=after,
+    )

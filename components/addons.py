@@ -1,0 +1,174 @@
+"""What runs in the cluster from the start: pod network, cloud controller manager, volumes, ..."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from addons import (
+    chart,
+    cilium,
+    cinder_csi,
+    cloud_controller_manager,
+    headlamp,
+    ingress,
+    kured,
+    logging,
+    metrics_server,
+    monitoring,
+    snapshots,
+)
+from addons.chart import Chart
+from addons.cloud_conf import Credential
+from addons.install import Installer, mirror_images
+from addons.settings import AddonsSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddonsArgs:
+    """What the add-ons must know of the cluster."""
+
+    settings: AddonsSettings
+    cluster_name: str
+    master_count: int
+    # The API must answer when this is known and what the component depends on is there.
+    kubeconfig: pulumi.Input[str]
+    # Of the machines' network.
+    mtu: pulumi.Input[int]
+    subnet_id: pulumi.Input[str]
+    external_network_id: pulumi.Input[str]
+    host_cidr: str
+    pod_cidr: str
+    # Where the gateways send HTTP and HTTPS, on every node.
+    ingress_node_ports: tuple[int, int]
+    credential: Credential
+
+
+class Addons(pulumi.ComponentResource):
+    """Every enabled add-on, by one Kubernetes provider.
+
+    The pod network and the cloud controller manager come first, beside each other: neither needs
+    the other, and no ordinary pod can start before both run.
+    """
+
+    provider: kubernetes.Provider
+
+    def __init__(
+        self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        settings = args.settings
+        chart.check(charts(settings), settings, ask=pulumi.runtime.is_dry_run())
+        if settings.image_registry is not None:
+            opts = pulumi.ResourceOptions.merge(
+                opts, pulumi.ResourceOptions(transforms=[mirror_images(settings.image_registry)])
+            )
+        super().__init__("openstack-kubernetes:cluster:Addons", name, {}, opts)
+        self._args = args
+        self.provider = kubernetes.Provider(
+            name,
+            kubeconfig=args.kubeconfig,
+            # Without a name of its own the cluster is its kubeconfig, and a renewed certificate
+            # would replace every object.
+            cluster_identifier=args.cluster_name,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self._installer = Installer(
+            name=name, parent=self, provider=self.provider, settings=settings
+        )
+        foundation = self._foundation()
+        self._cluster_services(foundation)
+        self._services(foundation)
+        self.register_outputs({})
+
+    def _foundation(self) -> list[pulumi.Resource]:
+        """What every ordinary pod needs."""
+        args, settings = self._args, self._args.settings
+        made: list[pulumi.Resource] = []
+        if settings.cni.kind == "cilium":
+            made.append(
+                cilium.install(
+                    self._installer, settings.cni, masters=args.master_count, mtu=args.mtu
+                )
+            )
+        if settings.cloud_controller_manager.enabled:
+            made.append(
+                cloud_controller_manager.install(
+                    self._installer,
+                    settings.cloud_controller_manager,
+                    cluster_name=args.cluster_name,
+                    credential=args.credential,
+                    octavia=self._octavia(),
+                )
+            )
+        return made
+
+    def _octavia(self) -> dict[str, pulumi.Input[str]] | None:
+        if self._args.settings.load_balancer != "octavia":
+            return None
+        return {
+            "subnet-id": self._args.subnet_id,
+            "floating-network-id": self._args.external_network_id,
+            # Its health checks are what makes externalTrafficPolicy Local work.
+            "create-monitor": "true",
+            "manage-security-groups": "true",
+        }
+
+    def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:
+        """What extends Kubernetes itself; it runs without any worker."""
+        args, settings, installer = self._args, self._args.settings, self._installer
+        if settings.metrics_server.enabled:
+            metrics_server.install(installer, settings.metrics_server, after=after)
+        if settings.snapshots.enabled:
+            snapshots.install(installer, settings.snapshots, after=after)
+        if settings.cinder_csi.enabled:
+            cinder_csi.install(
+                installer,
+                settings.cinder_csi,
+                cluster_name=args.cluster_name,
+                masters=args.master_count,
+                credential=args.credential,
+                after=after,
+            )
+
+    def _services(self, after: Sequence[pulumi.Resource]) -> None:
+        """What runs on the workers."""
+        args, settings, installer = self._args, self._args.settings, self._installer
+        # What is watched has objects of kinds that come with the monitoring.
+        watched = [*after]
+        if settings.monitoring.enabled:
+            watched.append(monitoring.install(installer, settings.monitoring, after=after))
+        if settings.ingress.enabled:
+            ingress.install(
+                installer,
+                settings.ingress,
+                node_ports=args.ingress_node_ports,
+                # A node port hides the sender behind an address of the node, also its pod one.
+                trusted_cidrs=[args.host_cidr, args.pod_cidr],
+                monitored=settings.monitoring.enabled,
+                after=watched,
+            )
+        if settings.headlamp.enabled:
+            headlamp.install(installer, settings.headlamp, after=after)
+        if settings.logging.enabled:
+            logging.install(installer, settings.logging, after=after)
+        if settings.kured.enabled:
+            prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
+            kured.install(installer, settings.kured, prometheus_url=prometheus, after=watched)
+
+
+def charts(settings: AddonsSettings) -> list[Chart]:
+    """Every chart that these settings install."""
+    wanted = {
+        cilium.CHART: settings.cni.kind == "cilium",
+        cinder_csi.CHART: settings.cinder_csi.enabled,
+        metrics_server.CHART: settings.metrics_server.enabled,
+        snapshots.CHART: settings.snapshots.enabled,
+        monitoring.CHART: settings.monitoring.enabled,
+        ingress.CHART: settings.ingress.enabled,
+        headlamp.CHART: settings.headlamp.enabled,
+        logging.SERVER_CHART: settings.logging.enabled,
+        logging.COLLECTOR_CHART: settings.logging.enabled,
+        kured.CHART: settings.kured.enabled,
+    }
+    return [chart for chart, enabled in wanted.items() if enabled]
