@@ -1,0 +1,58 @@
+"""Build the node image, its programs and container images, and put it into the lab's Glance."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+BASE_NAME = "debian-13"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Which Kubernetes releases the image carries."""
+    from lab.image import versions
+
+    parser.add_argument(
+        "--release", action="append", choices=versions.KUBERNETES_RELEASES, default=None,
+        help="a release that the image carries; the first one named is the one installed, the "
+        f"others are ready for an upgrade (default: {versions.KUBERNETES} alone)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--file-only", action="store_true", help="make the files, but do not put them into Glance"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the name of the image, or of the file."""
+    from lab.image import charts, node, versions
+
+    releases = arguments.release or [versions.KUBERNETES]
+    if arguments.file_only:
+        charts.export()
+        print(node.build(releases))
+    else:
+        print(ensure(releases))
+    return 0
+
+
+def name(release: str) -> str:
+    """What the node image is called in Glance."""
+    return f"{BASE_NAME}-kubernetes-{release}"
+
+
+def ensure(releases: Sequence[str] = ()) -> str:
+    """Build what is missing, register it, and return the node image's name; the cloud is up."""
+    from lab.image import base, charts, glance, node, versions
+    from lab.paths import CACHE
+
+    releases = releases or [versions.KUBERNETES]
+    file = node.build(releases)
+    charts.export()
+    plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
+    if not plain.exists():
+        base.make_image(base.rootfs(), plain)
+    glance.register(BASE_NAME, plain, {})
+    glance.register(
+        name(releases[0]), file, {"kubernetes_versions": ",".join(releases)}
+    )
+    return name(releases[0])

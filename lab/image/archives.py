@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from lab.console import step
-from lab.image import debian, oci, programs, versions
+from lab.image import base, debian, oci, programs, versions
 from lab.image.oci import Image, Layer, LayerWriter
 from lab.paths import CACHE, ensure
 
@@ -151,7 +151,7 @@ def _static() -> Layer:
     writer.write("etc/passwd", _USERS)
     writer.write("etc/group", _GROUPS)
     certificates = "etc/ssl/certs/ca-certificates.crt"
-    writer.add(certificates, debian.base.rootfs() / certificates)
+    writer.add(certificates, base.rootfs() / certificates)
     writer.folder("tmp", 0o1777)
     return writer.close()
 

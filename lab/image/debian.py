@@ -101,7 +101,8 @@ def _make(scratch: Path) -> tuple[Layer, Layer]:
 
 
 def _install(root: Path, packages: Iterable[str]) -> None:
-    script = "apt-get -q update && apt-get -q -y --no-install-recommends install " + " ".join(packages)
+    apt = "apt-get -q -y --no-install-recommends"
+    script = f"{apt} update && {apt} install {' '.join(packages)}"
     result = base.run_inside(root, ["sh", "-c", script])
     if result.returncode != 0:
         tail = "\n".join(result.stdout.decode(errors="replace").splitlines()[-8:])
@@ -163,7 +164,7 @@ def _closure(root: Path, wanted: Iterable[str]) -> set[str]:
         found.add(package)
         for choices in needs[package]:
             present = [provided.get(c, c) for c in choices if c in needs or c in provided]
-            waiting += [c for c in present[:1]]
+            waiting += present[:1]
     return found
 
 

@@ -51,7 +51,8 @@ class LayerWriter:
     def __init__(self, folder: Path) -> None:
         self._folder = ensure(folder)
         self._partial = folder / f".{os.getpid()}.partial"
-        self._tar = tarfile.open(self._partial, "w", format=tarfile.PAX_FORMAT)
+        # Closed by close(), which every layer ends with.
+        self._tar = tarfile.open(self._partial, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._seen: set[str] = set()
 
     def add(self, name: str, source: Path, mode: int | None = None) -> None:
@@ -173,7 +174,7 @@ def architecture() -> str:
     """This machine's architecture by its name in images."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
-        raise LabError(f"no images for the machine type {machine}: the lab knows x86_64 and aarch64")
+        raise LabError(f"no images for {machine} machines: the lab knows x86_64 and aarch64")
     return _ARCHITECTURES[machine]
 
 

@@ -21,7 +21,7 @@ KUBERNETES_PROGRAMS = (
 
 
 def _set(package: str, values: Mapping[str, str]) -> list[str]:
-    return [f"-X {package}.{name}={value}" for name, value in values.items()]
+    return [f"-X '{package}.{name}={value}'" for name, value in values.items()]
 
 
 def _named(prefix: str, programs: tuple[str, ...]) -> dict[str, str]:
@@ -112,7 +112,8 @@ def cloud_provider_openstack() -> Path:
 def cilium() -> Path:
     """Cilium's agent, operator (generic), CNI plugin, client and the helpers it starts."""
     module = "github.com/cilium/cilium"
-    version = versions.CILIUM.removeprefix("v")
+    # "version, commit, time of the commit": the module knows the first only.
+    version = f"{versions.CILIUM.removeprefix('v')} module 1970-01-01T00:00:00+00:00"
     return gobuild.build(
         f"cilium-{versions.CILIUM}",
         MODULES / "cilium",

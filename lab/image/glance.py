@@ -1,0 +1,52 @@
+"""Put images into the lab's Glance; an image that is there already is left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.console import step
+from lab.errors import LabError
+
+# Which file the image was made of: its name carries the fingerprint.
+_ORIGIN = "lab_image_file"
+
+
+def register(name: str, file: Path, properties: Mapping[str, str]) -> None:
+    """Make the public image `name` hold `file`; an older image of that name goes."""
+    older = json.loads(_openstack("image", "list", "--name", name, "--long", "-f", "json"))
+    for image in older:
+        if image["Status"] == "active" and _origin(image["ID"]) == file.name:
+            return
+    wanted = {
+        "os_distro": "debian", "os_version": "13", "os_admin_user": "debian",
+        _ORIGIN: file.name, **properties,
+    }  # fmt: skip
+    with step(f"upload the image {name} ({file.stat().st_size >> 20} MiB)"):
+        _openstack(
+            "image", "create", name, "--file", str(file), "--public",
+            "--disk-format", file.suffix.removeprefix("."), "--container-format", "bare",
+            *(word for key, value in wanted.items() for word in ("--property", f"{key}={value}")),
+        )  # fmt: skip
+    for image in older:
+        _openstack("image", "delete", image["ID"])
+
+
+def _origin(image: str) -> str:
+    shown = json.loads(_openstack("image", "show", image, "-f", "json"))
+    return str(shown["properties"].get(_ORIGIN, ""))
+
+
+def _openstack(*words: str) -> str:
+    """Run the cloud's own client as its administrator, inside the lab."""
+    from lab.cloud import inside, namespace
+    from lab.cloud.layout import ADMIN_CLOUD, VENV_BIN
+
+    environment = {**inside.environment(), "OS_CLOUD": ADMIN_CLOUD}
+    command = namespace.enter([str(VENV_BIN / "openstack"), *words], environment=environment)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise LabError(f"openstack {' '.join(words[:2])} failed: {result.stderr.strip()[-500:]}")
+    return result.stdout
