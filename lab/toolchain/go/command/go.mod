@@ -2,7 +2,7 @@ module openstack-kubernetes/lab/command
 
 go 1.26
 
-require github.com/pulumi/pulumi/sdk/v3 v3.259.0 // indirect
+require github.com/pulumi/pulumi/sdk/v3 v3.259.0
 
 require github.com/kr/fs v0.1.0 // indirect
 

@@ -35,23 +35,19 @@ func providerInfo() tfbridge.ProviderInfo {
 	for name, token := range dataSources {
 		info.DataSources[name] = &tfbridge.DataSourceInfo{Tok: tfbridge.MakeDataSource("openstack", token.module, token.member)}
 	}
-	ignore := func(name string) {
-		if resources[name] == (token{}) && dataSources[name] == (token{}) {
-			info.IgnoreMappings = append(info.IgnoreMappings, name)
-		}
-	}
+	// A mapping above wins over this list; what is in neither table is left out.
 	for name := range openstack.Provider().ResourcesMap {
-		ignore(name)
+		info.IgnoreMappings = append(info.IgnoreMappings, name)
 	}
 	for name := range openstack.Provider().DataSourcesMap {
-		ignore(name)
+		info.IgnoreMappings = append(info.IgnoreMappings, name)
 	}
 	// The official provider appends seven hex digits to the names it makes up.
 	info.SetAutonaming(255, "-")
 	return info
 }
 
-// schema is what `pulumi package get-schema` shows; the descriptions are those of the Terraform provider.
+// schema describes the resources as the bridge derives them; inputs are checked against it.
 func schema(info tfbridge.ProviderInfo) ([]byte, error) {
 	sink := diag.DefaultSink(os.Stderr, os.Stderr, diag.FormatOptions{Color: colors.Never})
 	result, err := tfgen.GenerateSchemaWithOptions(tfgen.GenerateSchemaOptions{
@@ -65,15 +61,12 @@ func schema(info tfbridge.ProviderInfo) ([]byte, error) {
 
 func main() {
 	info := providerInfo()
-	if len(os.Args) == 2 && os.Args[1] == "-schema" {
-		text, err := schema(info)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Stdout.Write(text)
-		return
+	// Made at every start: it takes some 50 ms and cannot be older than the tables.
+	text, err := schema(info)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	fmt.Fprintf(os.Stderr, "openstack %s was built by the lab from Go modules; it is not the official plugin\n", version)
-	tfbridge.Main("openstack", version, info, nil)
+	tfbridge.Main("openstack", version, info, text)
 }

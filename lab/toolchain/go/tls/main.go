@@ -62,19 +62,9 @@ func schema(ctx context.Context) ([]byte, error) {
 }
 
 func main() {
-	ctx := context.Background()
-	if len(os.Args) == 2 && os.Args[1] == "-schema" {
-		text, err := schema(ctx)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Stdout.Write(text)
-		return
-	}
 	fmt.Fprintf(os.Stderr, "tls %s was built by the lab from Go modules; it is not the official plugin\n", version)
 	// A Python program never asks for the schema, so it is made only when somebody does.
-	pf.Main(ctx, "tls", providerInfo(), pf.ProviderMetadata{
+	pf.Main(context.Background(), "tls", providerInfo(), pf.ProviderMetadata{
 		XGetSchema: func(ctx context.Context, _ plugin.GetSchemaRequest) ([]byte, error) { return schema(ctx) },
 	})
 }
