@@ -54,8 +54,8 @@ DEFAULT_POOL = "worker"
 # Keys whose values never enter the model, and what they are.
 SECRET_KEYS = {
     "sshPrivateKey": (
-        "Private key (OpenSSH or PEM) for the machines of `workerPools[].machines`; "
-        "the default is a key of the cluster's own, which those machines must then know."
+        "SSH key (private, OpenSSH or PEM) of the whole cluster instead of one that is made; "
+        "what machines of `workerPools[].machines` already know."
     ),
 }
 

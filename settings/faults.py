@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
+import pulumi
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -43,8 +44,11 @@ class Fault:
         return f"{self.key} = {shown(self.value)}: {self.problem}"
 
 
-class ConfigError(ValueError):
-    """The configuration cannot be used; `faults` are all the reasons that were found."""
+class ConfigError(pulumi.RunError):
+    """The configuration cannot be used; `faults` are all the reasons that were found.
+
+    The engine shows the message of a `RunError` without a stack trace.
+    """
 
     def __init__(
         self, faults: Sequence[Fault], about: str = "the configuration cannot be used"

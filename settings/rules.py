@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -158,14 +157,15 @@ def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
 
 @_rule("workerPools")
 def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
-    times = Counter(pool.name for pool in cluster.worker_pools)
+    seen: set[str] = set()
     for index, pool in enumerate(cluster.worker_pools):
         key = f"workerPools[{index}].name"
         if pool.name in RESERVED_POOLS:
             names = ", ".join(RESERVED_POOLS)
             yield Fault(key, pool.name, f"is reserved, as are {names}; choose another name")
-        elif times[pool.name] > 1:
+        elif pool.name in seen:
             yield Fault(key, pool.name, "is the name of another pool too; choose another name")
+        seen.add(pool.name)
 
 
 @_rule("workerPools")

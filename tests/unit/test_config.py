@@ -1,0 +1,302 @@
+"""What a user gets told about a configuration, and what the defaults come to."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, ClassVar
+
+import pulumi
+import pytest
+
+import config
+from config import Cluster, ConfigError, check_version_change, load
+
+LEAST: dict[str, Any] = {
+    "externalNetwork": "public",
+    "allowedCidrs": ["203.0.113.0/24"],
+    "image": "debian-13",
+    "flavor": "m1.medium",
+}
+
+
+def cluster(**more: object) -> Cluster:
+    return load({**LEAST, **more}, "demo")
+
+
+def told(stack: str = "demo", **more: object) -> list[str]:
+    """The lines a user sees for these keys; a value of None leaves a key out."""
+    raw = {key: value for key, value in {**LEAST, **more}.items() if value is not None}
+    with pytest.raises(ConfigError) as caught:
+        load(raw, stack)
+    return str(caught.value).replace("  ", "").splitlines()[1:]
+
+
+def test_the_least_configuration_is_a_highly_available_cluster() -> None:
+    got = cluster()
+    assert (got.master_count, got.gateway_count, got.worker_count) == (3, 2, 2)
+    assert got.cluster_name == "demo"
+    assert got.encryption_at_rest
+    assert got.audit_log.enabled
+    assert got.addons.cni.kind == "cilium"
+    assert got.ingress_sources == got.allowed_cidrs == (IPv4Network("203.0.113.0/24"),)
+    assert [pool.name for pool in got.pools] == ["worker"]
+    assert got.pools[0].servers.flavor == got.gateway_servers.flavor == "m1.medium"
+
+
+def test_values_come_as_the_engine_stores_them() -> None:
+    got = cluster(masterCount="5", encryptionAtRest="false", worker={"labels": {"gpu": True}})
+    assert (got.master_count, got.encryption_at_rest) == (5, False)
+    assert got.pools[0].labels == {"gpu": "true"}
+
+
+def test_what_is_empty_is_not_set() -> None:
+    assert cluster(clusterName="", floatingIp="", dns={}, ingressCidrs=[]) == cluster()
+
+
+def test_a_role_has_its_own_settings_before_the_common_ones() -> None:
+    got = cluster(
+        controlPlane={"flavor": "large", "availabilityZones": ["a", "b"]},
+        workerPools=[{"name": "gpu", "count": 1, "image": "gpu-image"}],
+    )
+    assert got.control_plane_servers.flavor == "large"
+    assert got.control_plane_servers.image == "debian-13"
+    assert [got.control_plane_servers.availability_zone(i) for i in range(3)] == ["a", "b", "a"]
+    assert got.gateway_servers.availability_zone(0) is None
+    assert got.pools[1].servers.image == "gpu-image"
+
+
+def test_the_configuration_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(cluster(), "master_count", 1)  # noqa: B010 - mypy refuses the assignment too
+
+
+def test_every_fault_is_told_at_once() -> None:
+    lines = told(
+        masterCount=2,
+        allowedCidrs=None,
+        hostCidr="10.244.0.0/24",
+        podCidr="10.244.0.0/16",
+        etcd={"heartbeatInterval": 2000},
+        workerPools=[{"name": "GPU"}],
+        workerCont=3,
+    )
+    assert {line.split(" ")[0].rstrip(":") for line in lines} == {
+        "masterCount",
+        "allowedCidrs",
+        "hostCidr",
+        "etcd.electionTimeout",
+        "workerPools[0].name",
+        "workerCont",
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        ({"externalNetwork": None}, "externalNetwork: must be set"),
+        ({"allowedCidrs": []}, "allowedCidrs: must be set"),
+        ({"masterCount": 4}, "masterCount = 4: must be 1, 3 or 5"),
+        ({"gatewayCount": 0}, "gatewayCount = 0: must be greater than or equal to 1"),
+        ({"gatewayCount": 5}, "gatewayCount = 5: must be less than or equal to 4"),
+        ({"workerCount": "two"}, "workerCount = two: must be a valid integer"),
+        ({"kubernetesVersion": "1.36.3"}, "kubernetesVersion = 1.36.3: must be a whole version"),
+        ({"kubernetesVersion": "v1.33.0"}, "supported are 1.35, 1.36, 1.37"),
+        ({"flavor": None}, "flavor: must be set, or else each of gateway.flavor, controlPlane"),
+        ({"clusterName": "Demo"}, "clusterName = Demo: must be a DNS label"),
+        ({"sshUser": "my user"}, "sshUser = my user: must be a Linux user name"),
+        ({"floatingIp": "203.0.113"}, "floatingIp = 203.0.113: must be an IPv4 address"),
+        ({"dnsNameservers": ["dns"]}, "dnsNameservers[0] = dns: must be an IPv4 address"),
+        ({"hostCidr": "10.8.0.7/24"}, "has host bits set; the network is 10.8.0.0/24"),
+        ({"hostCidr": "10.8.0.0/27"}, "hostCidr = 10.8.0.0/27: too small; use a /26 or larger"),
+        ({"hostCidr": "169.254.0.0/20"}, "is loopback, link-local or multicast"),
+        (
+            {"hostCidr": "10.8.0.0/26", "workerCount": 60},
+            "has room for 28 workers, and 60 are wanted; use a /25",
+        ),
+        ({"podCidr": "10.96.0.0/12"}, "podCidr = 10.96.0.0/12: overlaps serviceCidr"),
+        ({"hostCidr": "10.96.8.0/24"}, "hostCidr = 10.96.8.0/24: overlaps serviceCidr"),
+        ({"serviceCidr": "10.96.0.0/28"}, "must be between a /12 and a /24"),
+        (
+            {"workerCount": 500},
+            "too small for 503 nodes, each of which takes a /24; use a /15 or larger",
+        ),
+        ({"workerPools": [{"name": "master"}]}, "is reserved, as are gateway, master, worker"),
+        ({"workerPools": [{"name": "a"}, {"name": "a"}]}, "is the name of another pool too"),
+        ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, and at most 63"),
+        ({"workerPools": [{"name": "a", "count": -1}]}, "workerPools[0].count = -1: must be"),
+        ({"worker": {"labels": {"a b": "c"}}}, "worker.labels.a b = a b: must be `name` or"),
+        ({"worker": {"labels": {"a": "-"}}}, "worker.labels.a = -: must be empty, or at most 63"),
+        (
+            {"worker": {"labels": {"node-role.kubernetes.io/gpu": ""}}},
+            "a kubelet may not set labels in node-role.kubernetes.io",
+        ),
+        ({"worker": {"taints": [{"key": "a", "effect": "No"}]}}, "must be 'NoSchedule',"),
+        ({"gateway": {"flavour": "x"}}, "gateway.flavour = x: unknown key; did you mean gateway.f"),
+        ({"worker_count": 3}, "worker_count = 3: unknown key; did you mean workerCount?"),
+        ({"addons": {"cni": {"kinds": "x"}}}, "did you mean addons.cni.kind?"),
+        ({"gateway": {"volume": {"type": "ssd"}}}, "gateway.volume.size: must be set"),
+        ({"etcd": {"electionTimeout": 600}}, "must be at least 2500: 5 times etcd.heartbeatInt"),
+        ({"httpProxy": {"noProxy": ["a"]}}, "set httpProxy.http or httpProxy.https, or remove it"),
+        ({"httpProxy": {"http": "proxy:3128"}}, "must be a URL that starts with http://"),
+        ({"registryMirrors": {"docker.io": []}}, "registryMirrors.docker.io = []"),
+        ({"registryMirrors": {"https://docker.io": ["https://m"]}}, "must be a registry's host"),
+        ({"containerd": {"dropIns": {"a.toml": "a ="}}}, "containerd.dropIns.a.toml = a =: must"),
+        ({"containerd": {"dropIns": {"../a": ""}}}, "must be a file name that ends in .toml"),
+        ({"kubelet": {"extraConfig": {"kind": "x"}}}, "must not name kind; the program sets them"),
+        ({"kubeadm": {"ignorePreflightErrors": ["A,B"]}}, "must be the name of one check"),
+        ({"oidc": {"issuerUrl": "http://i", "clientId": "k"}}, "oidc.issuerUrl = http://i: must"),
+        ({"dns": {"name": "k8s"}}, "dns.zone: must be set"),
+    ],
+)
+def test_a_fault_names_the_key_the_value_and_what_to_do(raw: dict[str, Any], line: str) -> None:
+    lines = told(**raw)
+    assert len(lines) == 1, lines
+    assert line in lines[0]
+
+
+def test_the_stack_name_must_do_as_a_cluster_name_when_there_is_no_other() -> None:
+    assert "clusterName = my_stack: must be a DNS label" in told(stack="my_stack")[0]
+
+
+def test_a_long_cluster_name_is_refused_for_the_machine_names_it_makes() -> None:
+    lines = told(clusterName="c" * 60)
+    assert "gateway-0 has 70 characters" in lines[0]
+
+
+def test_workers_in_an_existing_network_need_no_room_in_host_cidr() -> None:
+    existing = {"network": "tenant", "subnet": "tenant-v4"}
+    got = cluster(hostCidr="10.8.0.0/26", workerCount=60, existingNetwork=existing)
+    assert got.worker_count == 60
+
+
+class TestMachinesThatExist:
+    MACHINE: ClassVar = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
+
+    def pool(self, **more: object) -> list[dict[str, object]]:
+        return [{"name": "metal", "machines": [{**self.MACHINE, **more}]}]
+
+    def test_they_are_a_pool_without_servers(self) -> None:
+        pool = cluster(workerPools=self.pool()).pools[1]
+        assert pool.count == 0
+        assert pool.machines[0].address == IPv4Address("192.0.2.11")
+
+    def test_they_need_no_flavor_or_image(self) -> None:
+        own = {"flavor": "f", "image": "i"}
+        raw = {"gateway": own, "controlPlane": own, "workerCount": 0, "flavor": "", "image": ""}
+        assert cluster(**raw, workerPools=self.pool()).pools[1].machines
+
+    def test_an_address_of_the_cluster_is_refused(self) -> None:
+        lines = told(workerPools=self.pool(address="10.8.0.21"))
+        assert "belongs to control plane 0 (see hostCidr)" in lines[0]
+
+    def test_two_with_one_address_are_refused(self) -> None:
+        twice = {"name": "b", "machines": [{**self.MACHINE, "name": "rack-2"}]}
+        lines = told(workerPools=[*self.pool(), twice])
+        assert "workerPools[1].machines[0].address = 192.0.2.11: is the address of" in lines[0]
+
+    def test_the_name_of_a_server_is_refused(self) -> None:
+        lines = told(workerPools=self.pool(name="demo-worker-1"))
+        assert "is the name of another node too" in lines[0]
+
+    def test_a_host_key_is_checked(self) -> None:
+        lines = told(workerPools=self.pool(hostKey="192.0.2.11 ssh-ed25519 AAAA"))
+        assert "`ssh-keyscan ADDRESS` prints them" in lines[0]
+
+    def test_settings_of_servers_mean_nothing_for_them(self) -> None:
+        pool = {**self.pool()[0], "count": 2, "flavor": "m1"}
+        lines = told(workerPools=[pool])
+        assert "workerPools[0].count = 2: set count or machines, not both" in lines[0]
+        assert "workerPools[0].flavor = m1: means nothing for machines" in lines[1]
+
+
+class TestVersionChange:
+    @pytest.mark.parametrize(
+        ("previous", "wanted"),
+        [
+            (None, "v1.37.0"),
+            ("v1.36.3", "v1.36.3"),
+            ("v1.36.3", "v1.36.4"),
+            ("v1.35.9", "v1.36.3"),
+            ("v1.36.10", "v1.37.0"),
+        ],
+    )
+    def test_what_kubeadm_can_do_is_allowed(self, previous: str | None, wanted: str) -> None:
+        check_version_change(previous, wanted)
+
+    @pytest.mark.parametrize(
+        ("previous", "wanted", "told"),
+        [
+            ("v1.35.9", "v1.37.0", "go to a v1.36 version first"),
+            ("v1.36.3", "v1.35.9", "cannot go back; set v1.36.3"),
+            ("v1.36.10", "v1.36.9", "cannot go back; set v1.36.10"),
+        ],
+    )
+    def test_what_it_cannot_do_is_refused(self, previous: str, wanted: str, told: str) -> None:
+        with pytest.raises(ConfigError, match=told):
+            check_version_change(previous, wanted)
+
+
+class TestSecrets:
+    def test_the_value_of_a_secret_key_is_not_shown(self) -> None:
+        raw = {**LEAST, "httpProxy": {"http": "secret-proxy"}}
+        with pytest.raises(ConfigError) as caught:
+            load(raw, "demo", secret=["httpProxy"])
+        assert "secret-proxy" not in str(caught.value)
+        assert "httpProxy.http = [secret]: must be a URL" in str(caught.value)
+
+    def test_a_password_in_a_url_is_not_shown(self) -> None:
+        lines = told(oidc={"issuerUrl": "http://me:hunter2@example.org", "clientId": "k"})
+        assert "http://me:***@example.org" in lines[0]
+
+    def test_a_private_key_in_the_open_is_refused_and_not_shown(self) -> None:
+        lines = told(sshPrivateKey="-----BEGIN", masterCount=2)
+        assert "pulumi config set --secret sshPrivateKey" in lines[-1]
+        assert "BEGIN" not in "".join(lines)
+        assert len(lines) == 2
+
+    def test_a_private_key_that_is_a_secret_is_no_part_of_the_model(self) -> None:
+        got = load({**LEAST, "sshPrivateKey": "x"}, "demo", secret=["sshPrivateKey"])
+        assert got == cluster()
+
+
+class NoResources(pulumi.runtime.Mocks):
+    """For programs that only read their configuration."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        raise AssertionError(args)
+
+    def call(
+        self, args: pulumi.runtime.MockCallArgs
+    ) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(args)
+
+
+@pytest.fixture
+def stack() -> Iterator[None]:
+    pulumi.runtime.set_mocks(NoResources(), project=config.PROJECT, stack="lab")
+    yield
+    pulumi.runtime.set_all_config({}, [])
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
+    pulumi.runtime.set_all_config(
+        {
+            "openstack-kubernetes:externalNetwork": "public",
+            "openstack-kubernetes:allowedCidrs": '["203.0.113.7"]',
+            "openstack-kubernetes:image": "123",
+            "openstack-kubernetes:flavor": "true",
+            "openstack-kubernetes:masterCount": "1",
+            "openstack-kubernetes:dns": "{}",
+            "openstack-kubernetes:addons": '{"cni": {"kind": "none"}}',
+            "openstack-kubernetes:sshPrivateKey": "key",
+            "openstack:cloud": "lab",
+        },
+        ["openstack-kubernetes:addons", "openstack-kubernetes:sshPrivateKey"],
+    )
+    got = config.from_pulumi()
+    assert (got.cluster_name, got.master_count, got.image, got.flavor) == ("lab", 1, "123", "true")
+    assert got.allowed_cidrs == (IPv4Network("203.0.113.7/32"),)
+    assert got.addons.cni.kind == "none"
+    secrets = config.secrets_from_pulumi()
+    assert secrets.keys == {"addons"}
+    assert secrets.ssh_private_key is not None

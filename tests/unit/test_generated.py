@@ -1,0 +1,60 @@
+"""The generated files are current, and what they suggest works."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config import PROJECT, Cluster, load
+from docs.generate import FILES, ROOT
+from docs.schema import keys
+
+REQUIRED = {"externalNetwork": "public", "allowedCidrs": ["203.0.113.0/24"]}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_generated_file_is_current(name: str) -> None:
+    assert (ROOT / name).read_text() == FILES[name](), "run `make generate`"
+
+
+def test_the_defaults_of_the_project_are_those_of_the_models() -> None:
+    declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    defaults = {key: entry["default"] for key, entry in declared.items()}
+    roles = {"image": "i", "flavor": "f"}
+    assert load({**defaults, **REQUIRED, **roles}, "demo") == load({**REQUIRED, **roles}, "demo")
+
+
+def stack_file(uncomment: str | None = None) -> dict[str, Any]:
+    """The values in Pulumi.admin.yaml, with one commented key taken in, or none."""
+    lines: list[str] = []
+    inside = False
+    for line in Path(ROOT / "Pulumi.admin.yaml").read_text().splitlines():
+        if line.startswith(f"  #{PROJECT}:"):
+            inside = line.split(":")[1] == uncomment
+        if inside and line.startswith("  #") and not line.startswith("  # "):
+            lines.append("  " + line[3:])
+        elif not line.startswith("  #"):
+            inside = False
+            lines.append(line)
+    values = yaml.safe_load("\n".join(lines))["config"]
+    return {
+        key.removeprefix(f"{PROJECT}:"): value
+        for key, value in values.items()
+        if key.startswith(f"{PROJECT}:")
+    }
+
+
+def test_the_admin_stack_can_be_used_as_it_is() -> None:
+    assert load(stack_file(), "admin").cluster_name == "admin"
+
+
+@pytest.mark.parametrize("key", [field.alias for field in Cluster.model_fields.values()])
+def test_each_key_of_the_admin_stack_can_be_uncommented(key: str) -> None:
+    raw = stack_file(key)
+    assert key in raw
+    load(raw, "admin")
+
+
+def test_every_key_is_described() -> None:
+    assert [key.path for key in keys() if not key.description] == []
