@@ -11,8 +11,6 @@ from .command import CommandError, attempt, run
 # In a mount namespace of its own: whatever happens, nothing stays mounted.
 _PREPARE = """
 mount -o loop,noatime "$0" "$1" || exit 32
-device="$(findmnt -n -o SOURCE "$1")"
-resize2fs "$device" >/dev/null
 if [ -n "$2" ]; then
     seed="$1/var/lib/cloud/seed"
     rm -rf "$seed/config_drive"
@@ -31,6 +29,7 @@ class UnusableDisk(Exception):
 def prepare(root: Path, mount_point: Path, seed: Path | None) -> None:
     """Grow the root file system to the size of its disk and put the config drive into it."""
     mount_point.mkdir(exist_ok=True)
+    _grow_file_system(root)
     script = ("sh", "-ec", _PREPARE, root, mount_point, seed or "")
     try:
         run("unshare", "--mount", "--propagation", "private", "--", *script)
@@ -41,6 +40,20 @@ def prepare(root: Path, mount_point: Path, seed: Path | None) -> None:
                 f"file system without a partition table ({error.stderr.strip()})"
             ) from error
         raise
+
+
+def _grow_file_system(disk: Path) -> None:
+    """Give an ext4 file system all of its disk. Not while mounted: that needs a capability more."""
+    try:
+        header = run("dumpe2fs", "-h", disk)
+    except CommandError:
+        return
+    fields = dict(line.split(":", 1) for line in header.splitlines() if ":" in line)
+    block = int(fields["Block size"])
+    if int(fields["Block count"]) < disk.stat().st_size // block:
+        # 1: something was repaired, for example the journal of a server that was killed.
+        run("e2fsck", "-f", "-p", disk, ok=(0, 1))
+        run("resize2fs", disk)
 
 
 def attach(file: Path) -> str:
