@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +44,50 @@ def go_environment() -> dict[str, str]:
 def build_lock() -> Iterator[None]:
     """Hold the machine's one build slot: two Go builds at once only fight for memory."""
     with open(ensure(GO_CACHE) / "lock", "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with step("wait for another build on this machine"):
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+# What Go says when something is missing, and what to do about it.
+HINTS = (
+    (
+        r"dial tcp|no such host|i/o timeout|TLS handshake|connection re(fused|set)|proxyconnect",
+        (
+            "the Go module proxy cannot be reached: look at the network, or name one that can be"
+            " reached with `go env -w GOPROXY=...`"
+        ),
+    ),
+    (
+        r"SECURITY ERROR|checksum mismatch",
+        (
+            "what was downloaded is not what go.sum expects: empty {mod} and run again; if it"
+            " stays, the proxy serves something else"
+        ),
+    ),
+    (r"no space left on device", "the disk is full: building everything needs some 30 GB"),
+    (
+        r"signal: killed|cannot allocate memory",
+        "the machine ran out of memory: stop other programs",
+    ),
+    (r"requires go >= ", "Go is too old: install a newer one (https://go.dev/doc/install)"),
+    (
+        r"no required module provides|could not import|cannot find package|zip: not a valid",
+        "the module cache may be incomplete: empty {mod} and run again",
+    ),
+)
+
+
+def failure(name: str, log: Path) -> LabError:
+    """What went wrong in a build, from its log: what to do where that is known, and the end."""
+    text = log.read_text(errors="replace")
+    hint = next((h for pattern, h in HINTS if re.search(pattern, text)), "")
+    hint = f": {hint.format(mod=GO_CACHE / 'mod')}" if hint else ""
+    tail = "\n".join(text.splitlines()[-15:])
+    return LabError(f"building {name} failed{hint}\nThe whole log is {log}, its end:\n{tail}")
 
 
 def fingerprint(module: Path, *extra: str) -> str:
@@ -71,12 +115,13 @@ def build(
     call returns at once, and it appears only when it is complete, so a build can be cut off.
     """
     flags = " ".join(("-s", "-w", *ldflags))
-    key = fingerprint(module, *(f"{k}={v}" for k, v in sorted(packages.items())), flags, *tags, str(cgo))
+    key = fingerprint(
+        module, *(f"{k}={v}" for k, v in sorted(packages.items())), flags, *tags, str(cgo)
+    )
     target = BIN / f"{name}-{key}"
     if target.is_dir():
         return target
-    if shutil.which("go") is None:
-        raise LabError(f"building {name} needs Go: install it (https://go.dev/doc/install) and run again")
+    require_go(name)
     with build_lock():
         if target.is_dir():
             return target
@@ -97,28 +142,52 @@ def build(
             for out, wanted in runs:
                 result = subprocess.run(
                     [*command, "-o", out, *wanted],
-                    cwd=module, env=environment, stdout=output, stderr=output,
+                    cwd=module,
+                    env=environment,
+                    stdout=output,
+                    stderr=output,
                 )
                 if result.returncode != 0:
-                    tail = "\n".join(log.read_text().splitlines()[-15:])
-                    raise LabError(f"building {name} failed, see {log}:\n{tail}")
+                    raise failure(name, log)
         partial.rename(target)
     return target
 
 
+def require_go(what: str) -> None:
+    """Say how to get Go where it is missing."""
+    if shutil.which("go") is None:
+        raise LabError(
+            f"building {what} needs Go, which is not on PATH:"
+            " install it (https://go.dev/doc/install) and run again"
+        )
+
+
 def module_folder(module: Path, path: str) -> Path:
     """The folder in the module cache that holds the source of dependency `path` of `module`."""
-    result = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", path],
-        cwd=module, env=go_environment(), capture_output=True, text=True,
+    require_go(path)
+    environment = go_environment()
+    download = subprocess.run(
+        ["go", "mod", "download", "-json", path],
+        cwd=module,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    folder = result.stdout.strip()
-    if result.returncode != 0 or not folder:
-        subprocess.run(["go", "mod", "download", path], cwd=module, env=go_environment(), check=True)
-        return module_folder(module, path)
+    folder = json.loads(download.stdout or "{}").get("Dir", "")
+    if download.returncode != 0 or not folder:
+        log = ensure(LOGS) / "module-download.log"
+        log.write_text(download.stdout + download.stderr)
+        raise failure(path, log)
     return Path(folder)
 
 
-def trim() -> None:
-    """Empty Go's build cache: the programs are kept, what they were compiled from is not."""
-    shutil.rmtree(GO_CACHE / "build", ignore_errors=True)
+def trim(*, modules: bool = False) -> None:
+    """Empty Go's build cache, and the module cache too if asked.
+
+    The programs are kept, what they were compiled from is not.
+    """
+    with build_lock():
+        shutil.rmtree(GO_CACHE / "build", ignore_errors=True)
+        if modules:
+            # Go's own command: the files there are read-only.
+            subprocess.run(["go", "clean", "-modcache"], env=go_environment(), check=True)
