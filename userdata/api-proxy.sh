@@ -6,6 +6,6 @@
 configure_api_proxy() {
   step "node-local HAProxy for $API_NAME:7443"
   write_hosts
-  haproxy_apply "$(haproxy_base 'maxconn 8000' 'nbthread 1' 'spread-checks 20')
+  haproxy_apply "$(haproxy_base 'fd-hard-limit 10000' 'nbthread 1' 'spread-checks 20')
 $(haproxy_api 'inter 2s fastinter 300ms downinter 1s fall 2 rise 1' 127.0.0.1:7443)"
 }

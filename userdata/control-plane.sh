@@ -124,7 +124,7 @@ enter_cluster() {
     reset_node
     copy_files
   fi
-  if others_answer || { another_is_alive && wait_for_others; }; then
+  if others_answer || { others_live && wait_for_others; }; then
     join_cluster
   elif [[ ${INITIALISE:-false} == true ]]; then
     refuse_orphaned_data
@@ -155,32 +155,46 @@ copy_files() {
   done
 }
 
-others_answer() {
-  local address
+# look_around: asks every other control plane at once. Sets `ready` to the first address whose API
+# is ready, else `listening` to those where an API server or an etcd takes connections at all.
+look_around() {
+  local address code connected
+  ready='' listening=''
+  while read -r address code connected; do
+    if [[ $code == 200 ]]; then
+      ready=$address
+      return
+    fi
+    [[ $connected =~ ^0[.0]*$ ]] || listening+=" $address"
+  done < <(ask_around)
+}
+
+ask_around() {
+  local address port
+  exec 9>&- # the lock: a slow answer must not hold it
   for address in $CONTROL_PLANE_ADDRESSES; do
     [[ $address != "$NODE_IP" ]] || continue
-    if api_ready "$address:6443"; then
-      log "the API at $address answers"
-      return 0
-    fi
+    for port in 6443 2380; do
+      # What it prints says more than its exit status.
+      curl --silent --output /dev/null --noproxy '*' --connect-timeout 2 --max-time 4 \
+        --cacert "$FOLDER/ca.crt" --write-out "$address %{http_code} %{time_connect}\n" \
+        "https://$address:$port/readyz" || true &
+    done
   done
-  return 1
+  wait
+}
+
+others_answer() {
+  look_around
+  [[ -n $ready ]] || return 1
+  log "the API answers at $ready"
 }
 
 # A control plane that listens but is not ready belongs to a cluster that is ill or just coming
 # up. Initialising beside it would make a second cluster behind the same name.
-another_is_alive() {
-  local address port
-  for address in $CONTROL_PLANE_ADDRESSES; do
-    [[ $address != "$NODE_IP" ]] || continue
-    for port in 6443 2380; do
-      if timeout 2 bash -c "exec 3<>/dev/tcp/$address/$port" 2>/dev/null; then
-        log "$address listens on port $port: a cluster exists, waiting for its API"
-        return 0
-      fi
-    done
-  done
-  return 1
+others_live() {
+  [[ -n $listening ]] || return 1
+  log "a cluster exists, though its API is not ready: something listens at$listening"
 }
 
 # etcd data of an earlier life may be the last copy of the cluster.

@@ -83,7 +83,11 @@ node_is_ready() {
 
 node_is_well() {
   [[ $node_ready != True ]] || return 0
-  [[ $node_ready == False && $node_message == *NetworkPluginNotReady* && $node_message != '['* ]] || return 1
+  # Two complaints come as "[one, two]"; that about CSINode is there for a moment on each new node.
+  local complaint=${node_message#[}
+  complaint=${complaint%]}
+  complaint=${complaint/, CSINode is not yet initialized/}
+  [[ $node_ready == False && $complaint == *NetworkPluginNotReady* && $complaint != *", "* ]] || return 1
   no_network_addon || return 1
   log "${node_exists:-a node} waits for the network add-on, which is not installed yet: accepted"
 }
@@ -142,18 +146,16 @@ leave() {
   wait_for_api
   step "check that the cluster can spare $NODE_NAME"
   read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
-  local exists=$node_exists alive=$node_ready
-  [[ -z $exists ]] || node_is_well || alive=False
-  if [[ $alive == True ]]; then
-    others_are_well
-  fi
+  local exists=$node_exists alive=false
+  [[ -z $exists ]] || ! node_is_well || alive=true
+  [[ $alive == false ]] || others_are_well
   [[ $ROLE != control-plane ]] || quorum_survives
   if [[ -z $exists ]]; then
     log "there is no Node $NODE_NAME: nothing to drain"
   else
     step "cordon"
     kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
-    if [[ $alive == True || $alive == False && $node_message == *NetworkPluginNotReady* ]]; then
+    if [[ $alive == true ]]; then
       drain
     else
       abandon
@@ -250,7 +252,7 @@ force_pods() {
 wait_for_volumes() {
   step "wait for volumes to detach"
   wait_for "${DETACH_TIMEOUT:-300}" "the volumes of $NODE_NAME to detach" volumes_are_gone && return
-  [[ $1 != True ]] || die "volumes are still attached to $NODE_NAME: $(volumes_left)"
+  [[ $1 != true ]] || die "volumes are still attached to $NODE_NAME: $(volumes_left)"
   log "volumes are still noted as attached to the dead $NODE_NAME; deleting its server detaches them: $(volumes_left)"
 }
 

@@ -58,7 +58,7 @@ KbdInteractiveAuthentication no'
 configure_haproxy() {
   step "HAProxy"
   local config address index=0
-  config=$(haproxy_base 'maxconn 20000')
+  config=$(haproxy_base 'fd-hard-limit 50000')
   # Without the CA there is no cluster yet: SSH is all that is needed then.
   if [[ -s $FOLDER/ca.crt ]]; then
     config+=$'\n'$(haproxy_api 'inter 500ms fastinter 200ms downinter 500ms fall 2 rise 1' \

@@ -175,8 +175,9 @@ write_hosts() {
   local path=$ROOT/etc/hosts rest block entry
   block="127.0.0.1 $API_NAME"
   for entry in ${NODE_HOSTS:-}; do
-    block+=$'\n'"${entry%%=*} ${entry#*=}"
+    [[ ${entry#*=} == "$NODE_NAME" ]] || block+=$'\n'"${entry%%=*} ${entry#*=}"
   done
+  block+=$'\n'"$NODE_IP $NODE_NAME"
   rest=$(sed '/^# openstack-kubernetes begin/,/^# openstack-kubernetes end/d' "$path")
   write_file "$path" 0644 "$rest
 # openstack-kubernetes begin (written by $SCRIPT)
@@ -287,7 +288,6 @@ haproxy_base() {
   cat <<EOT
 # Written by openstack-kubernetes ($SCRIPT): changes are lost at the next run.
 global
-  log stderr format raw daemon notice
   user haproxy
   group haproxy
   stats socket $HAPROXY_SOCKET mode 600 level admin
@@ -295,14 +295,13 @@ global
 $(printf '  %s\n' "$@")
 
 defaults
-  log global
   mode tcp
-  option redispatch
+  option redispatch 1
   option dontlognull
   option clitcpka
   option srvtcpka
-  retries 3
-  timeout connect 3s
+  retries 4
+  timeout connect 1s
   timeout client 1m
   timeout server 1m
   timeout tunnel 4h
@@ -553,6 +552,7 @@ refresh_kubelet_config() {
   step "kubelet configuration"
   before=$(sha256sum <"$config")
   run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
+  rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
     log "restarting the kubelet"
     systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
