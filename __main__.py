@@ -3,7 +3,10 @@
 import pulumi
 
 import config
+import preflight
+from components.addons import Addons, AddonsArgs
 from components.control_plane import ControlPlane, ControlPlaneArgs
+from components.credential import cloud_credential
 from components.gateway import INGRESS_NODE_PORTS, Gateway, GatewayArgs
 from components.network import Network, NetworkArgs
 from components.node_files import environment, node_files
@@ -15,6 +18,9 @@ cluster = config.from_pulumi()
 secrets = config.secrets_from_pulumi()
 existing = Existing.of_this_stack()
 name = cluster.cluster_name
+existing.check(cluster.kubernetes_version)
+if cluster.cloud_checks:
+    preflight.check(cluster)
 
 network = Network(
     name,
@@ -93,6 +99,26 @@ pools = [
 
 endpoint = pulumi.Output.concat("https://", gateway.floating_ip, ":6443")
 kubeconfig = pki.kubeconfig(name, endpoint)
+
+Addons(
+    f"{name}-addons",
+    AddonsArgs(
+        settings=cluster.addons,
+        cluster_name=name,
+        master_count=cluster.master_count,
+        # Until the API has answered once there is no cluster to ask, whatever its address.
+        kubeconfig=control_plane.api_ready.id.apply(lambda _: kubeconfig),
+        mtu=network.mtu,
+        subnet_id=network.subnet_id,
+        external_network_id=network.external_network_id,
+        host_cidr=str(cluster.host_cidr),
+        pod_cidr=str(cluster.pod_cidr),
+        ingress_node_ports=INGRESS_NODE_PORTS,
+        credential=cloud_credential(name, preflight.endpoint()),
+    ),
+    # A destroy takes the machines: what runs on them need not be removed piece by piece.
+    pulumi.ResourceOptions(depends_on=[control_plane.api_ready], deleted_with=network.anchor),
+)
 
 pulumi.export("apiEndpoint", endpoint)
 pulumi.export("kubeconfig", kubeconfig)

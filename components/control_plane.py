@@ -42,7 +42,7 @@ class ControlPlane(pulumi.ComponentResource):
     """The control planes; servers come up in parallel, etcd members join one at a time."""
 
     # Done once, when the API first answers through the floating IP.
-    api_ready: pulumi.Resource
+    api_ready: Script
     gates: Gates
     nodes: Sequence[NodeOutput]
 

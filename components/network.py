@@ -35,6 +35,7 @@ class Network(pulumi.ComponentResource):
     network_id: pulumi.Output[str]
     subnet_id: pulumi.Output[str]
     mtu: pulumi.Output[int]
+    external_network_id: pulumi.Output[str]
     security_groups: Mapping[str, openstack.networking.SecGroup]
     # Only a destroy removes it, so what need not be undone one by one is `deleted_with` it.
     anchor: pulumi.Resource
@@ -49,6 +50,9 @@ class Network(pulumi.ComponentResource):
         self._name = name
         self.security_groups = self._security_groups(args)
         self.anchor = self.security_groups["node"]
+        self.external_network_id = openstack.networking.get_network_output(
+            name=args.external_network, external=True
+        ).id
         if args.existing is not None:
             self._adopt(args.existing)
         else:
@@ -93,11 +97,11 @@ class Network(pulumi.ComponentResource):
             dns_nameservers=list(args.dns_nameservers),
             opts=self._child,
         )
-        external = openstack.networking.get_network_output(
-            name=args.external_network, external=True
-        )
         router = openstack.networking.Router(
-            self._name, name=args.cluster_name, external_network_id=external.id, opts=self._child
+            self._name,
+            name=args.cluster_name,
+            external_network_id=self.external_network_id,
+            opts=self._child,
         )
         interface = openstack.networking.RouterInterface(
             self._name, router_id=router.id, subnet_id=subnet.id, opts=self._child

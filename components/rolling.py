@@ -6,31 +6,39 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from settings.kubernetes_version import check_version_change
+
 Gates = Sequence[tuple[str, pulumi.Resource]]
 # One entry of the stack's output `nodes`: name, role, address.
 NodeOutput = Mapping[str, pulumi.Input[str]]
 
 
 class Existing:
-    """The nodes that the stack's last good update left behind."""
+    """What the stack's last good update left behind."""
 
-    def __init__(self, names: pulumi.Output[frozenset[str]]) -> None:
+    def __init__(
+        self, names: pulumi.Output[frozenset[str]], kubernetes_version: pulumi.Output[str | None]
+    ) -> None:
         self._names = names
+        self._kubernetes_version = kubernetes_version
 
     @staticmethod
     def of_this_stack() -> Existing:
-        """Read from the stack's own last outputs; none before the first good update."""
-        reference = pulumi.StackReference(
+        """Read from the stack's own last outputs; nothing before the first good update."""
+        last = pulumi.StackReference(
             f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         )
-        machines = pulumi.Output.all(
-            reference.get_output("nodes"), reference.get_output("gateways")
-        )
+        machines = pulumi.Output.all(last.get_output("nodes"), last.get_output("gateways"))
         return Existing(
             machines.apply(
                 lambda lists: frozenset(each["name"] for names in lists for each in names or ())
-            )
+            ),
+            last.get_output("kubernetesVersion"),
         )
+
+    def check(self, wanted: str) -> None:
+        """Refuse a Kubernetes version that the cluster cannot go to; the preview fails then."""
+        self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted))
 
     def turn(
         self, name: str, before: Gates, *, at_once: int = 1, first: Gates = ()

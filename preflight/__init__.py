@@ -3,12 +3,13 @@
 import pulumi
 
 from config import Cluster
+from preflight.endpoint import Endpoint, endpoint
 from preflight.fetch import fetch
 from preflight.login import login
 from preflight.rules import faults
 from settings.faults import ConfigError
 
-__all__ = ["check"]
+__all__ = ["Endpoint", "check", "endpoint"]
 
 
 def check(cluster: Cluster) -> None:

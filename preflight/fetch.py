@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from config import Cluster
 from preflight import facts
 from preflight.facts import Facts, Limit
-from preflight.login import Login
+from preflight.login import Login, resolve
 from preflight.needs import roles
-from settings.faults import MISSING, ConfigError, Fault, nearest
+from settings.faults import ConfigError, Fault
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -22,10 +22,6 @@ Warn = Callable[[str], None]
 # Some fields of `Facts`.
 Some = dict[str, Any]
 
-# Seconds that one request may take; a healthy cloud answers each of these in well under one.
-_REQUEST_SECONDS = 60
-
-_MIB_PER_GIB = 1024
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
 
 
@@ -80,28 +76,16 @@ def connect(login: Login) -> Connection:
         ConfigError: naming the key that the credentials come from.
     """
     from keystoneauth1.exceptions import ClientException, HttpError
-    from openstack.config import OpenStackConfig
     from openstack.connection import Connection
     from openstack.exceptions import SDKException
 
-    # The provider takes nothing from the environment beside what `login` has taken already.
-    known = OpenStackConfig(load_envvars=False, load_yaml_config=login.from_file)
-    clouds = known.get_cloud_names() if login.from_file else []
-    value = MISSING if login.value is None else login.value
-    if login.value is None:
-        problem = "set it (an entry of clouds.yaml: openstack:cloud), or OS_CLOUD or OS_AUTH_URL"
-        raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
-    if login.from_file and login.value not in clouds:
-        near = nearest(login.value, clouds)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(clouds) or 'none'}"
-        raise ConfigError([Fault(login.key, value, f"no such entry in clouds.yaml; {hint}")])
     try:
-        cloud = Connection(config=known.get_one(api_timeout=_REQUEST_SECONDS, **login.settings))
+        cloud = Connection(config=resolve(login))
         cloud.authorize()
     except (SDKException, ClientException) as error:
         refused = isinstance(error, HttpError) or "401" in str(error)
         problem = "refuses the credentials" if refused else "cannot be used"
-        fault = Fault(login.key, value, f"the cloud {problem}: {error}")
+        fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
         raise ConfigError([fault]) from None
     return cloud
 

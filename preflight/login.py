@@ -4,12 +4,22 @@ The provider takes each setting from the stack's configuration (`openstack:...`)
 environment variable; an entry of clouds.yaml, if one is named, comes before all others.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
+
+from settings.faults import MISSING, ConfigError, Fault, nearest
+
+if TYPE_CHECKING:
+    from openstack.config.cloud_region import CloudRegion
+
+# Seconds that one request may take; a healthy cloud answers each of ours in well under one.
+_REQUEST_SECONDS = 60
 
 # Key in the stack's configuration, the provider's environment variables in its own order
 # (terraform-provider-openstack 3.4.0, provider.go), and the name in openstacksdk.
@@ -111,3 +121,44 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         value=str(url) if url else None,
         settings={"auth_type": kind, "auth": auth, **other},
     )
+
+
+def resolve(login: Login) -> CloudRegion:
+    """The whole of what the settings say, with the entry of clouds.yaml; asks nobody.
+
+    Raises:
+        ConfigError: when there is no such entry, or nothing is set at all.
+    """
+    # Takes half a second, which only those pay who run the program, not its tests.
+    from openstack.config import OpenStackConfig
+    from openstack.config.loader import CONFIG_FILES, SECURE_FILES
+    from openstack.exceptions import ConfigException
+
+    if login.value is None:
+        problem = "set it (an entry of clouds.yaml: openstack:cloud), or OS_CLOUD or OS_AUTH_URL"
+        raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
+    # The provider takes nothing from the environment beside what `login` has taken already.
+    known = OpenStackConfig(
+        load_envvars=False,
+        load_yaml_config=login.from_file,
+        config_files=_also("OS_CLIENT_CONFIG_FILE", CONFIG_FILES),
+        secure_files=_also("OS_CLIENT_SECURE_FILE", SECURE_FILES),
+    )
+    # Without any clouds.yaml openstacksdk makes an entry up.
+    clouds = known.get_cloud_names() if known.config_filename else []
+    if login.from_file and login.value not in clouds:
+        near = nearest(login.value, clouds)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(clouds) or 'none'}"
+        fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
+        raise ConfigError([fault])
+    try:
+        return known.get_one(api_timeout=_REQUEST_SECONDS, **login.settings)
+    except ConfigException as error:
+        fault = Fault(login.key, login.value, f"cannot be used: {error}")
+        raise ConfigError([fault]) from None
+
+
+def _also(variable: str, files: list[str]) -> list[str]:
+    """Where a file of clouds may be, in order."""
+    named = os.environ.get(variable)
+    return [named, *files] if named else files

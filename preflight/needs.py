@@ -13,8 +13,6 @@ _RULES_OF_A_NEW_GROUP = 2
 # A network of our own has a port for the router and at least one for DHCP.
 _PORTS_OF_A_NEW_NETWORK = 2
 
-_MIB_PER_GIB = 1024
-
 
 @dataclass(frozen=True, kw_only=True)
 class Role:

@@ -77,9 +77,11 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
     servers = role.servers
     flavors = None if facts.flavors is None else {f.name: f for f in facts.flavors}
     yield from _unknown(flavor_key, servers.flavor, flavors, "flavor")
-    names = None if facts.images is None else {i.name for i in facts.images if i.active}
-    yield from _unknown(image_key, servers.image, names, "image that is active")
+    names = None if facts.images is None else {i.name for i in facts.images}
+    yield from _unknown(image_key, servers.image, names, "image")
     images = [i for i in facts.images or () if i.name == servers.image and i.active]
+    if names is not None and servers.image in names and not images:
+        yield Fault(image_key, servers.image, "is not active: its upload has not ended well")
     if len(images) > 1 and servers.volume is None:
         yield Fault(
             image_key,

@@ -1,0 +1,24 @@
+"""The application credential that the cluster's own programs use at the cloud."""
+
+from __future__ import annotations
+
+import pulumi_openstack as openstack
+
+from addons.cloud_conf import Credential
+from preflight.endpoint import Endpoint
+
+
+def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:
+    """Make one for this cluster alone, with the roles of whoever runs Pulumi."""
+    made = openstack.identity.ApplicationCredential(
+        cluster_name,
+        name=f"{cluster_name}-kubernetes",
+        description=f"the Kubernetes cluster {cluster_name}: load balancers and volumes",
+    )
+    return Credential(
+        auth_url=endpoint.auth_url,
+        region=endpoint.region,
+        id=made.id,
+        secret=made.secret,
+        ca_certificate=endpoint.ca_certificate,
+    )

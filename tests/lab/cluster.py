@@ -1,0 +1,102 @@
+"""A cluster on the lab's cloud, as its operator sees it: Pulumi's CLI, kubectl, OpenStack's CLI."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lab.cloud import inside, namespace
+from lab.stack import Stack
+
+
+class Cluster:
+    """One stack with its kubeconfig."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
+        self.stack = Stack(name, {"clusterName": name, **settings})
+        self.name = name
+        self.kubeconfig = self.stack.folder / "kubeconfig"
+
+    def up(self, **settings: Any) -> dict[str, int]:
+        """`pulumi up` with these keys changed; how many resources it created, changed, ..."""
+        self.stack.configure(settings)
+        self.stack.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
+        self.stack.write_kubeconfig(self.kubeconfig)
+        return self.last_changes()
+
+    def last_changes(self) -> dict[str, int]:
+        """What the last update did: operation to number of resources, without `same`."""
+        history = json.loads(
+            self.stack.pulumi("stack", "history", "--json", "--page-size", "1", capture=True).stdout
+        )
+        changes: dict[str, int] = history[0].get("resourceChanges") or {}
+        return {operation: count for operation, count in changes.items() if operation != "same"}
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Standard output of kubectl, through the floating IP."""
+        return run("kubectl", *arguments, stdin=stdin, check=check, KUBECONFIG=str(self.kubeconfig))
+
+    def nodes(self) -> dict[str, bool]:
+        """The cluster's nodes, and whether each is Ready."""
+        listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
+        return {node["metadata"]["name"]: is_ready(node) for node in listed}
+
+    def destroy(self) -> None:
+        """`pulumi destroy`, and the stack with it."""
+        self.stack.pulumi("destroy", "--yes", "--skip-preview")
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether the Node object says Ready."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+
+
+def run(*command: str, stdin: str | None = None, check: bool = True, **environment: str) -> str:
+    """Standard output of a command inside the lab."""
+    result = subprocess.run(
+        namespace.enter(command, environment={**inside.environment(), **environment}),
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    if check and result.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} failed: {result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def openstack(*arguments: str) -> Any:  # noqa: ANN401
+    """What OpenStack's CLI lists or shows, as data."""
+    return json.loads(run("openstack", *arguments, "-f", "json"))
+
+
+def left_in_project() -> dict[str, list[str]]:
+    """Everything that a destroyed cluster must not leave behind, by kind; empty kinds left out."""
+    kinds = {
+        "server": ("server", "list"),
+        "volume": ("volume", "list"),
+        "port": ("port", "list"),
+        "router": ("router", "list"),
+        "floating ip": ("floating", "ip", "list"),
+        "server group": ("server", "group", "list"),
+        "application credential": ("application", "credential", "list"),
+    }
+    found = {kind: [str(each) for each in openstack(*words)] for kind, words in kinds.items()}
+    found["network"] = [n["Name"] for n in openstack("network", "list", "--internal")]
+    found["security group"] = [
+        g["Name"] for g in openstack("security", "group", "list") if g["Name"] != "default"
+    ]
+    return {kind: names for kind, names in found.items() if names}
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float) -> None:
+    """Ask every second until it is true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(1)

@@ -1,0 +1,126 @@
+"""The thinnest cluster, end to end: one gateway, one master, one worker, one more, none."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lab import image, settings
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
+
+pytestmark = pytest.mark.small
+
+WEB = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  containers:
+  - name: web
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [httpd, -f, -p, "8080", -h, /etc]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: client, labels: {app: client}}
+spec:
+  containers:
+  - name: client
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sleep, "3600"]
+"""
+
+DENY = """
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny}
+spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress]}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The cluster, up; whatever happens it is destroyed at the end."""
+    small = Cluster(
+        "small", settings.cluster(image=image.ensure(), gateways=1, masters=1, workers=1)
+    )
+    try:
+        small.up()
+        yield small
+    finally:
+        small.destroy()
+
+
+def test_every_node_is_ready(cluster: Cluster) -> None:
+    assert cluster.nodes() == {"small-master-0": True, "small-worker-0": True}
+
+
+def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.up() == {}
+
+
+def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> None:
+    outputs = cluster.stack.outputs()
+    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
+    keys = {
+        resource["urn"].rsplit("::", 1)[-1]: resource["outputs"]["privateKeyPem"]
+        for resource in json.loads(state)["deployment"]["resources"]
+        if resource["type"].endswith(":PrivateKey")
+    }
+    assert keys
+    for server in openstack("server", "list"):
+        shown = openstack("server", "show", server["ID"], "--os-compute-api-version", "2.3")
+        user_data = base64.b64decode(shown["OS-EXT-SRV-ATTR:user_data"] or "").decode()
+        assert "one-time" not in user_data
+        assert outputs["sshPrivateKey"] not in user_data
+        for name, key in keys.items():
+            body = key.splitlines()[1]
+            assert body not in user_data or "one-time" in name, (server["Name"], name)
+
+
+def test_pods_talk_by_name_and_a_policy_keeps_them_apart(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=WEB)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s")
+    fetch = ("exec", "client", "--", "wget", "-q", "-T", "5", "-O", "-", "http://web/hostname")
+    assert cluster.kubectl(*fetch).strip() == "web"
+    cluster.kubectl("apply", "-f", "-", stdin=DENY)
+    assert cluster.kubectl(*fetch, check=False) == ""
+    cluster.kubectl("delete", "networkpolicy", "deny")
+    cluster.kubectl("delete", "pod,service", "-l", "app", "--wait=false", check=False)
+
+
+def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
+    before = {s["Name"]: s["ID"] for s in openstack("server", "list")}
+    changes = cluster.up(workerCount=2)
+    after = {s["Name"]: s["ID"] for s in openstack("server", "list")}
+    assert cluster.nodes()["small-worker-1"]
+    assert before.items() <= after.items()
+    assert set(changes) == {"create"}
+
+
+def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
+    cluster.up(workerCount=1)
+    assert cluster.nodes() == {"small-master-0": True, "small-worker-0": True}
+
+
+def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
+    endpoint = cluster.stack.outputs()["apiEndpoint"]
+    assert endpoint in cluster.kubectl("cluster-info")
+    assert run("curl", "-sk", f"{endpoint}/readyz") == "ok"
+
+
+def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
+    cluster.destroy()
+    assert left_in_project() == {}
