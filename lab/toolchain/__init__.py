@@ -34,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_path:
         print(environment()["PATH"])
         return 0
-    install(offline=arguments.build)
+    ensure(offline=arguments.build)
     if arguments.trim:
         with step("empty Go's caches"):
             gobuild.trim(modules=True)
     return 0
 
 
-def install(*, offline: bool = False) -> None:
+def ensure(*, offline: bool = False) -> None:
     """Make sure that `pulumi` and every plugin are there. A second call takes a second."""
     folder = cli.ensure_installed(offline=offline)
     say(f"pulumi: {folder / 'pulumi'}")
@@ -52,8 +52,9 @@ def install(*, offline: bool = False) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which `pulumi` runs the program with the checkout's own Python.
+    """What `pulumi` needs in its environment to run the program with the checkout's own Python.
 
+    To be added to the caller's own environment, as `{**os.environ, **environment()}`.
     The virtual environment comes first on PATH: the language host that the lab builds takes the
     `python` it finds there, whatever Pulumi.yaml says.
     """
@@ -63,7 +64,6 @@ def environment() -> dict[str, str]:
     venv = virtual_environment()
     path = [str(venv / "bin"), str(folder), *os.environ.get("PATH", "").split(os.pathsep)]
     return {
-        **os.environ,
         "PATH": os.pathsep.join(dict.fromkeys(path)),
         "VIRTUAL_ENV": str(venv),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
