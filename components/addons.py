@@ -30,6 +30,8 @@ class AddonsArgs:
     """What the add-ons must know of the cluster."""
 
     settings: AddonsSettings
+    # Whether a preview asks the chart repositories if they are there.
+    check_sources: bool
     cluster_name: str
     master_count: int
     # The API must answer when this is known and what the component depends on is there.
@@ -58,7 +60,8 @@ class Addons(pulumi.ComponentResource):
         self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         settings = args.settings
-        chart.check(charts(settings), settings, ask=pulumi.runtime.is_dry_run())
+        ask = args.check_sources and pulumi.runtime.is_dry_run()
+        chart.check(charts(settings), settings, ask=ask)
         if settings.image_registry is not None:
             opts = pulumi.ResourceOptions.merge(
                 opts, pulumi.ResourceOptions(transforms=[mirror_images(settings.image_registry)])
@@ -171,4 +174,4 @@ def charts(settings: AddonsSettings) -> list[Chart]:
         logging.COLLECTOR_CHART: settings.logging.enabled,
         kured.CHART: settings.kured.enabled,
     }
-    return [chart for chart, enabled in wanted.items() if enabled]
+    return [each for each, enabled in wanted.items() if enabled]

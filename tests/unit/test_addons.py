@@ -1,0 +1,584 @@
+"""What the add-ons ask Kubernetes for, and what they refuse."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
+
+from addons import chart, cinder_csi, cloud_conf
+from addons.cloud_conf import Credential
+from addons.install import mirror_images, mirrored
+from addons.settings import AddonsSettings
+from components.addons import Addons, AddonsArgs, charts
+from config import ConfigError, load
+from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
+
+CHART = "helm.sh/v4:Chart"
+SECRET = "core/v1:Secret"
+DAEMON_SET = "apps/v1:DaemonSet"
+CCM = "demo-addons-openstack-cloud-controller-manager"
+OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "kured")
+CREDENTIAL_SECRET = 's3"cr\\et'
+
+
+@dataclass
+class AddonsRun(Run):
+    """A run that also knows which inputs are secret, and who provides what."""
+
+    secret_inputs: set[tuple[str, str]] = field(default_factory=set)
+    providers: dict[str, str] = field(default_factory=dict)
+
+    def made(self) -> set[str]:
+        return {each.name for each in self.resources.values() if "kubernetes" in each.type}
+
+    def chart_values(self, name: str) -> dict[str, Any]:
+        values: dict[str, Any] = self.one(CHART, f"demo-addons-{name}").inputs["values"]
+        return values
+
+    def file(self, secret: str, name: str) -> str:
+        return base64.b64decode(self.one(SECRET, secret).inputs["data"][name]).decode()
+
+
+class AddonsRecorder(Recorder):
+    def __init__(self, cloud: Cloud, run: AddonsRun) -> None:
+        super().__init__(cloud, run)
+        self._addons_run = run
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: ANN401, N802
+        for key, value in request.object.fields.items():
+            mark = value.struct_value.fields.get(_special_sig_key)
+            if mark is not None and mark.string_value == _special_secret_sig:
+                self._addons_run.secret_inputs.add((request.name, key))
+        response = super().RegisterResource(request)
+        self._addons_run.providers[response.urn] = request.provider
+        return response
+
+
+def install(
+    raw: Mapping[str, Any] | None = None,
+    *,
+    masters: int = 3,
+    preview: bool = False,
+    check_sources: bool = False,
+    ca_certificate: str | None = None,
+) -> AddonsRun:
+    """Register the component alone."""
+    recorded = AddonsRun()
+    cloud = Cloud(())
+    pulumi.runtime.set_mocks(cloud, preview=preview, monitor=AddonsRecorder(cloud, recorded))
+
+    @pulumi.runtime.test  # type: ignore[untyped-decorator]
+    def program() -> None:
+        Addons(
+            "demo-addons",
+            AddonsArgs(
+                settings=AddonsSettings.model_validate(raw or {}),
+                check_sources=check_sources,
+                cluster_name="demo",
+                master_count=masters,
+                kubeconfig=pulumi.Output.secret("kubeconfig"),
+                mtu=pulumi.Output.from_input(1450),
+                subnet_id=pulumi.Output.from_input("subnet-id"),
+                external_network_id="public-id",
+                host_cidr="10.8.0.0/22",
+                pod_cidr="10.244.0.0/16",
+                ingress_node_ports=(30080, 30443),
+                credential=Credential(
+                    auth_url="https://keystone.example.org/v3",
+                    region="RegionOne",
+                    id=pulumi.Output.from_input("credential-id"),
+                    secret=pulumi.Output.secret(CREDENTIAL_SECRET),
+                    ca_certificate=ca_certificate,
+                ),
+            ),
+        )
+
+    program()
+    return recorded
+
+
+def chart_names(run: AddonsRun) -> set[str]:
+    return {each.inputs["name"] for each in run.all(CHART).values()}
+
+
+@pytest.fixture(scope="module")
+def default() -> AddonsRun:
+    return install()
+
+
+@pytest.fixture(scope="module")
+def everything() -> AddonsRun:
+    return install({name: {"enabled": True} for name in OPTIONAL})
+
+
+def test_a_cluster_gets_what_it_cannot_do_without(default: AddonsRun) -> None:
+    assert chart_names(default) == {"cilium", "openstack-cinder-csi", "metrics-server"}
+    assert list(default.all(DAEMON_SET)) == [CCM]
+
+
+@pytest.mark.parametrize(
+    ("raw", "missing"),
+    [
+        ({"cni": {"kind": "none"}}, "demo-addons-cilium"),
+        ({"cinderCsi": {"enabled": False}}, "demo-addons-openstack-cinder-csi"),
+        ({"metricsServer": {"enabled": False}}, "demo-addons-metrics-server"),
+        ({"cloudControllerManager": {"enabled": False}}, CCM),
+    ],
+)
+def test_each_of_them_can_be_left_out(
+    default: AddonsRun, raw: Mapping[str, Any], missing: str
+) -> None:
+    left = install(raw).made()
+    assert missing in default.made() - left
+    assert left < default.made()
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("snapshots", {"snapshot-controller"}),
+        ("monitoring", {"kube-prometheus-stack"}),
+        ("ingress", {"traefik"}),
+        ("headlamp", {"headlamp"}),
+        ("logging", {"victoria-logs-single", "victoria-logs-collector"}),
+        ("kured", {"kured"}),
+    ],
+)
+def test_each_of_the_others_can_be_added(default: AddonsRun, key: str, names: set[str]) -> None:
+    assert chart_names(install({key: {"enabled": True}})) - chart_names(default) == names
+
+
+def test_a_preview_registers_what_an_update_does(everything: AddonsRun) -> None:
+    previewed = install({name: {"enabled": True} for name in OPTIONAL}, preview=True)
+    assert previewed.made() == everything.made()
+
+
+def test_everything_goes_through_the_one_provider(everything: AddonsRun) -> None:
+    [provider] = everything.all("pulumi:providers:kubernetes").values()
+    assert provider.inputs["clusterIdentifier"] == "demo"
+    assert (provider.name, "kubeconfig") in everything.secret_inputs
+    objects = [each for each in everything.resources.values() if each.type.startswith("kubernetes")]
+    assert len(objects) > 20
+    assert all(everything.providers[each.urn].startswith(provider.urn) for each in objects)
+
+
+def test_pod_network_and_cloud_controller_manager_wait_for_no_one(everything: AddonsRun) -> None:
+    assert not everything.one(CHART, "demo-addons-cilium").dependencies
+    ccm = everything.one(DAEMON_SET, CCM)
+    assert not any(everything.waits_for(ccm, each) for each in everything.all(CHART).values())
+
+
+def test_every_other_chart_waits_for_both(everything: AddonsRun) -> None:
+    first = (everything.one(CHART, "demo-addons-cilium"), everything.one(DAEMON_SET, CCM))
+    for each in everything.all(CHART).values():
+        if each not in first:
+            assert all(everything.waits_for(each, earlier) for earlier in first), each.name
+
+
+def test_objects_of_the_monitoring_come_after_it(everything: AddonsRun) -> None:
+    monitoring = everything.one(CHART, "demo-addons-kube-prometheus-stack")
+    for name in ("traefik", "kured"):
+        assert everything.waits_for(everything.one(CHART, f"demo-addons-{name}"), monitoring)
+
+
+class TestValues:
+    def test_the_users_values_are_merged_last_and_deeply(self) -> None:
+        run = install(
+            {
+                "cni": {"values": {"ipam": {"mode": "cluster-pool"}, "operator": {"replicas": 1}}},
+                "metricsServer": {"values": {"args": []}},
+                "cinderCsi": {"values": {"csi": {"plugin": {"nodePlugin": {"kubeletDir": "/k"}}}}},
+            }
+        )
+        cilium = run.chart_values("cilium")
+        assert cilium["ipam"] == {"mode": "cluster-pool"}
+        assert cilium["operator"]["replicas"] == 1
+        assert cilium["operator"]["rollOutPods"] is True
+        assert run.chart_values("metrics-server")["args"] == []
+        plugin = run.chart_values("openstack-cinder-csi")["csi"]["plugin"]
+        assert plugin["nodePlugin"] == {"kubeletDir": "/k"}
+        assert plugin["controllerPlugin"]["replicas"] == 2
+
+    def test_pods_travel_in_a_tunnel_that_fits_the_network(self, default: AddonsRun) -> None:
+        values = default.chart_values("cilium")
+        assert (values["routingMode"], values["tunnelProtocol"]) == ("tunnel", "vxlan")
+        assert values["MTU"] == 1450
+        assert values["ipam"]["mode"] == "kubernetes"
+
+    @pytest.mark.parametrize(("masters", "replicas"), [(1, 1), (3, 2), (5, 2)])
+    def test_there_are_two_of_what_must_survive_a_node_where_two_fit(
+        self, masters: int, replicas: int
+    ) -> None:
+        run = install(masters=masters)
+        assert run.chart_values("cilium")["operator"]["replicas"] == replicas
+        csi = run.chart_values("openstack-cinder-csi")["csi"]["plugin"]["controllerPlugin"]
+        assert csi["replicas"] == replicas
+
+    def test_the_ingress_is_where_the_gateways_look_for_it(self, everything: AddonsRun) -> None:
+        values = everything.chart_values("traefik")
+        assert values["service"]["type"] == "NodePort"
+        ports = values["ports"]
+        assert (ports["web"]["nodePort"], ports["websecure"]["nodePort"]) == (30080, 30443)
+        assert ports["web"]["proxyProtocol"]["trustedIPs"] == ["10.8.0.0/22", "10.244.0.0/16"]
+
+    def test_reboots_wait_for_alerts_only_where_there_is_monitoring(
+        self, everything: AddonsRun
+    ) -> None:
+        alone = install({"kured": {"enabled": True, "days": ["sa"], "startTime": "3:00"}})
+        configuration = alone.chart_values("kured")["configuration"]
+        assert (configuration["rebootDays"], configuration["startTime"]) == (["sa"], "3:00")
+        assert "prometheusUrl" not in configuration
+        assert "prometheusUrl" in everything.chart_values("kured")["configuration"]
+
+    def test_metrics_are_dropped_before_their_volume_is_full(self) -> None:
+        run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
+        spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
+        assert spec["retentionSize"] == "87040MB"
+
+    def test_nobody_is_an_administrator_by_opening_the_dashboard(
+        self, everything: AddonsRun
+    ) -> None:
+        assert everything.chart_values("headlamp")["clusterRoleBinding"] == {"create": False}
+
+
+class TestCloudControllerManager:
+    @staticmethod
+    def pod(run: AddonsRun) -> dict[str, Any]:
+        pod: dict[str, Any] = run.one(DAEMON_SET, CCM).inputs["spec"]["template"]["spec"]
+        return pod
+
+    def test_it_runs_on_the_control_planes_only_and_before_anything_works(
+        self, default: AddonsRun
+    ) -> None:
+        pod = self.pod(default)
+        assert pod["nodeSelector"] == {"node-role.kubernetes.io/control-plane": ""}
+        assert pod["tolerations"] == [{"operator": "Exists"}]
+        assert pod["hostNetwork"] is True
+        assert pod["dnsPolicy"] == "Default"
+
+    def test_it_has_no_rights_it_does_not_need(self, default: AddonsRun) -> None:
+        [role] = default.all(":ClusterRole").values()
+        resources = {name for rule in role.inputs["rules"] for name in rule["resources"]}
+        assert resources == {"nodes", "nodes/status", "events"}
+        [container] = self.pod(default)["containers"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+    def test_without_octavia_it_makes_no_load_balancers(self, default: AddonsRun) -> None:
+        [container] = self.pod(default)["containers"]
+        assert not any("service-lb-controller" in each for each in container["args"])
+        assert '[LoadBalancer]\nenabled = "false"\n' in default.file(CCM, "cloud.conf")
+
+    def test_with_octavia_it_makes_them_in_the_clusters_subnet(self) -> None:
+        run = install({"loadBalancer": "octavia", "ingress": {"enabled": True}})
+        [container] = self.pod(run)["containers"]
+        assert any("service-lb-controller" in each for each in container["args"])
+        assert "--cluster-name=demo" in container["args"]
+        config = run.file(CCM, "cloud.conf")
+        assert 'subnet-id = "subnet-id"' in config
+        assert 'floating-network-id = "public-id"' in config
+        [role] = run.all(":ClusterRole").values()
+        assert "services" in {r for rule in role.inputs["rules"] for r in rule["resources"]}
+        assert run.chart_values("traefik")["service"]["type"] == "LoadBalancer"
+
+    def test_image_arguments_and_configuration_can_be_changed(self) -> None:
+        run = install(
+            {
+                "cloudControllerManager": {
+                    "image": "registry.example.org/ccm:1",
+                    "extraArgs": ["--v=4"],
+                    "cloudConfig": {
+                        "Networking": {"public-network-name": "net"},
+                        "Metadata": {"search-order": "metadataService"},
+                    },
+                }
+            }
+        )
+        [container] = self.pod(run)["containers"]
+        assert container["image"] == "registry.example.org/ccm:1"
+        assert container["args"][-1] == "--v=4"
+        config = run.file(CCM, "cloud.conf")
+        assert '[Networking]\nipv6-support-disabled = "true"\npublic-network-name = "net"' in config
+        assert '[Metadata]\nsearch-order = "metadataService"\n' in config
+
+    def test_a_rotated_credential_rolls_its_pods(self, default: AddonsRun) -> None:
+        def checksum(run: AddonsRun) -> str:
+            template = run.one(DAEMON_SET, CCM).inputs["spec"]["template"]
+            annotation: str = template["metadata"]["annotations"]["checksum/cloud-config"]
+            return annotation
+
+        assert checksum(default) == checksum(install())
+        assert checksum(default) != checksum(install(ca_certificate="PEM"))
+
+
+class TestCredential:
+    def test_it_is_in_secrets_and_the_state_knows_that_it_is_secret(
+        self, everything: AddonsRun
+    ) -> None:
+        secrets = everything.all(SECRET)
+        assert len(secrets) == 3
+        assert {(name, "data") for name in secrets} <= everything.secret_inputs
+        for each in everything.resources.values():
+            if each.name not in secrets:
+                assert CREDENTIAL_SECRET not in str(each.inputs), each.name
+
+    def test_a_quote_in_it_does_not_end_the_value(self, default: AddonsRun) -> None:
+        config = default.file(CCM, "cloud.conf")
+        assert 'application-credential-secret = "s3\\"cr\\\\et"\n' in config
+
+    def test_a_ca_of_ones_own_is_beside_it(self, default: AddonsRun) -> None:
+        run = install(ca_certificate="PEM")
+        for name in (CCM, f"demo-addons-{cinder_csi.SECRET}"):
+            assert run.file(name, "ca.crt") == "PEM"
+            assert 'ca-file = "/etc/config/ca.crt"' in run.file(name, "cloud.conf")
+        assert "ca-file" not in default.file(CCM, "cloud.conf")
+
+    def test_the_nodes_part_of_cinder_csi_gets_none(self) -> None:
+        run = install(
+            {"cinderCsi": {"cloudConfig": {"BlockStorage": {"node-volume-attach-limit": "20"}}}}
+        )
+        config = run.file(f"demo-addons-{cinder_csi.NODE_SECRET}", "cloud.conf")
+        assert config == '[BlockStorage]\nnode-volume-attach-limit = "20"\n'
+
+        def secret_of(kind: str) -> str:
+            volumes = [{"name": "a"}, {"name": "b", "secret": {"secretName": cinder_csi.SECRET}}]
+            args = pulumi.ResourceTransformArgs(
+                custom=True,
+                type_=f"kubernetes:apps/v1:{kind}",
+                name="x",
+                props={"spec": {"template": {"spec": {"volumes": volumes}}}},
+                opts=pulumi.ResourceOptions(),
+            )
+            result = cinder_csi.without_credential(args)
+            props: Any = args.props if result is None else result.props
+            name: str = props["spec"]["template"]["spec"]["volumes"][1]["secret"]["secretName"]
+            return name
+
+        assert secret_of("DaemonSet") == cinder_csi.NODE_SECRET
+        assert secret_of("Deployment") == cinder_csi.SECRET
+
+    def test_receivers_of_alerts_are_secret_too(self) -> None:
+        run = install(
+            {"monitoring": {"enabled": True, "alertmanager": {"route": {"receiver": "r"}}}}
+        )
+        assert ("demo-addons-alertmanager-config", "data") in run.secret_inputs
+        spec = run.chart_values("kube-prometheus-stack")["alertmanager"]["alertmanagerSpec"]
+        assert spec["configSecret"] == "alertmanager-config"
+
+
+class TestStorageClasses:
+    def test_one_is_the_default_and_waits_for_the_pods_node(self, default: AddonsRun) -> None:
+        [made] = default.all(":StorageClass").values()
+        annotations = made.inputs["metadata"]["annotations"]
+        assert annotations["storageclass.kubernetes.io/is-default-class"] == "true"
+        assert made.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
+        assert made.inputs["allowVolumeExpansion"] is True
+
+    def test_there_may_be_several_by_volume_type(self) -> None:
+        run = install(
+            {
+                "cinderCsi": {
+                    "storageClasses": [
+                        {"name": "fast", "volumeType": "nvme", "filesystem": "xfs"},
+                        {"name": "kept", "reclaimPolicy": "Retain", "availabilityZone": "a"},
+                    ]
+                }
+            }
+        )
+        fast, kept = (
+            run.one(":StorageClass", f"demo-addons-{name}").inputs for name in ("fast", "kept")
+        )
+        assert fast["parameters"] == {"csi.storage.k8s.io/fstype": "xfs", "type": "nvme"}
+        assert (kept["reclaimPolicy"], kept["parameters"]["availability"]) == ("Retain", "a")
+
+    def test_volumes_are_marked_with_the_cluster(self, default: AddonsRun) -> None:
+        assert default.chart_values("openstack-cinder-csi")["clusterID"] == "demo"
+
+
+class TestImageRegistry:
+    @pytest.mark.parametrize(
+        ("image", "expected"),
+        [
+            ("quay.io/cilium/cilium:v1@sha256:0", "r.example:5000/m/cilium/cilium:v1@sha256:0"),
+            ("registry.k8s.io/pause:3", "r.example:5000/m/pause:3"),
+            ("traefik/traefik:v3", "r.example:5000/m/traefik/traefik:v3"),
+            ("busybox", "r.example:5000/m/library/busybox"),
+            ("localhost/a:1", "r.example:5000/m/a:1"),
+            ("r.example:5000/m/a:1", "r.example:5000/m/a:1"),
+        ],
+    )
+    def test_the_mirror_takes_the_place_of_the_host(self, image: str, expected: str) -> None:
+        assert mirrored(image, "r.example:5000/m") == expected
+
+    def test_every_container_of_every_pod_is_found(self) -> None:
+        pod = {"initContainers": [{"image": "a.io/x"}], "containers": [{"image": "b.io/y"}]}
+        job = {"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}, "kind": "CronJob"}
+        args = pulumi.ResourceTransformArgs(
+            custom=True, type_="t", name="n", props=job, opts=pulumi.ResourceOptions()
+        )
+        result = mirror_images("m")(args)
+        assert isinstance(result, pulumi.ResourceTransformResult)
+        changed: Any = result.props
+        found = changed["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        assert found["initContainers"] == [{"image": "m/x"}]
+        assert found["containers"] == [{"image": "m/y"}]
+        assert (
+            mirror_images("m")(
+                pulumi.ResourceTransformArgs(
+                    custom=True, type_="t", name="n", props={"data": {}}, opts=args.opts
+                )
+            )
+            is None
+        )
+
+    def test_the_operators_images_come_from_it_too(self) -> None:
+        run = install({"imageRegistry": "r.example/m", "monitoring": {"enabled": True}})
+        values = run.chart_values("kube-prometheus-stack")
+        assert values["global"] == {"imageRegistry": "r.example/m"}
+
+
+class Repository(http.server.BaseHTTPRequestHandler):
+    """A repository at /charts."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200 if self.path == "/charts/index.yaml" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def repository() -> Iterator[str]:
+    with http.server.HTTPServer(("127.0.0.1", 0), Repository) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class TestChartSource:
+    @staticmethod
+    def settings(**source: str) -> AddonsSettings:
+        return AddonsSettings.model_validate(source)
+
+    def test_by_default_each_chart_comes_pinned_from_its_own_repository(
+        self, everything: AddonsRun
+    ) -> None:
+        for each in everything.all(CHART).values():
+            assert each.inputs["version"]
+            assert each.inputs["repositoryOpts"]["repo"].startswith("https://")
+
+    def test_a_mirror_has_all_of_them(self) -> None:
+        run = install({"chartRepository": "https://charts.example.org/all/"})
+        for each in run.all(CHART).values():
+            assert each.inputs["repositoryOpts"] == {"repo": "https://charts.example.org/all"}
+
+    def test_a_registry_has_all_of_them(self) -> None:
+        inputs = (
+            install({"chartRepository": "oci://r.example/charts"})
+            .one(CHART, "demo-addons-cilium")
+            .inputs
+        )
+        assert inputs["chart"] == "oci://r.example/charts/cilium"
+        assert inputs["version"]
+        assert "repositoryOpts" not in inputs
+
+    def test_a_directory_has_all_of_them(self, tmp_path: Path) -> None:
+        for each in charts(AddonsSettings()):
+            (tmp_path / each.name).mkdir()
+            (tmp_path / each.name / "Chart.yaml").touch()
+        inputs = install({"chartDirectory": str(tmp_path)}).one(CHART, "demo-addons-cilium").inputs
+        assert inputs["chart"] == str(tmp_path / "cilium")
+        assert "version" not in inputs
+
+    def test_charts_missing_from_the_directory_are_named_before_anything_is_made(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "cilium").mkdir()
+        (tmp_path / "cilium" / "Chart.yaml").touch()
+        with pytest.raises(chart.ChartError) as caught:
+            install({"chartDirectory": str(tmp_path)})
+        message = str(caught.value)
+        assert "openstack-cinder-csi/Chart.yaml" in message
+        assert "metrics-server/Chart.yaml" in message
+        assert "/cilium/" not in message
+        assert "addons.chartDirectory" in message
+
+    def test_a_repository_that_answers_is_good(self, repository: str) -> None:
+        good = self.settings(chartRepository=f"{repository}/charts")
+        chart.check(charts(good), good, ask=True)
+
+    def test_a_repository_without_an_index_is_none(self, repository: str) -> None:
+        wrong = self.settings(chartRepository=f"{repository}/typo")
+        with pytest.raises(chart.ChartError, match=r"typo/index.yaml does not exist"):
+            chart.check(charts(wrong), wrong, ask=True)
+
+    @pytest.mark.parametrize("scheme", ["http", "oci"])
+    def test_a_repository_that_cannot_be_reached_is_one_clear_error(self, scheme: str) -> None:
+        gone = self.settings(chartRepository=f"{scheme}://127.0.0.1:1/charts")
+        with pytest.raises(chart.ChartError) as caught:
+            chart.check(charts(gone), gone, ask=True)
+        message = str(caught.value)
+        assert message.count("127.0.0.1:1/charts") == 1
+        assert "cilium, openstack-cinder-csi, metrics-server" in message
+        assert "addons.chartDirectory" in message
+
+    def test_repositories_are_asked_at_preview_and_not_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[bool] = []
+        monkeypatch.setattr(chart, "check", lambda *_, ask: asked.append(ask))
+        for preview in (True, False):
+            for check_sources in (True, False):
+                install(preview=preview, check_sources=check_sources)
+        assert asked == [True, False, False, False]
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("raw", "message"),
+        [
+            ({"chartRepository": "ftp://x"}, "must start with https://"),
+            ({"chartRepository": "https://x", "chartDirectory": "y"}, "not both"),
+            ({"imageRegistry": "https://r.example"}, "without https://"),
+            ({"loadBalancer": "octavia", "cloudControllerManager": {"enabled": False}}, "octavia"),
+            ({"snapshots": {"enabled": True}, "cinderCsi": {"enabled": False}}, "cinderCsi"),
+            ({"cinderCsi": {"storageClasses": [{"name": "A"}]}}, "DNS label"),
+            ({"cinderCsi": {"storageClasses": [{"name": "a"}, {"name": "a"}]}}, "twice"),
+            (
+                {
+                    "cinderCsi": {
+                        "storageClasses": [
+                            {"name": "a", "default": True},
+                            {"name": "b", "default": True},
+                        ]
+                    }
+                },
+                "only one",
+            ),
+            ({"monitoring": {"storageSize": "20 GB"}}, "20Gi"),
+            ({"logging": {"retention": "1 month"}}, "15d"),
+            ({"kured": {"startTime": "24:00"}}, "time of day"),
+            ({"cni": {"kind": "calico"}}, "cilium"),
+            ({"cinder": {}}, "did you mean addons.cinderCsi"),
+        ],
+    )
+    def test_a_fault_says_what_is_allowed(self, raw: Mapping[str, Any], message: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load({**MINIMAL, "addons": raw}, "demo")
+        assert message in str(caught.value)
+        assert "addons" in str(caught.value)
+
+
+def test_a_line_break_stays_inside_its_value() -> None:
+    assert cloud_conf.text({"A": {"k": "x\ny"}}, {"A": {"l": "z"}, "B": {"m": ""}}) == (
+        '[A]\nk = "x\\ny"\nl = "z"\n[B]\nm = ""\n'
+    )
