@@ -339,9 +339,6 @@ net.ipv4.ip_forward = 1
 -net.bridge.bridge-nf-call-ip6tables = 1
 -fs.inotify.max_user_instances = 8192
 -fs.inotify.max_user_watches = 524288
--vm.overcommit_memory = 1
--kernel.panic = 10
--kernel.panic_on_oops = 1
 CONF
     running || return 0
     for module in overlay br_netfilter; do
