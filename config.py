@@ -21,7 +21,7 @@ from components.addresses import MAX_GATEWAYS, Addresses, addresses
 from settings.base import Address, DnsLabel, Name, Network, Settings, Url, Values
 from settings.faults import MISSING, ConfigError, Fault, validate
 from settings.kubernetes_version import KubernetesVersion, check_version_change
-from settings.labels import LabelKey, LabelValue, TaintKey
+from settings.labels import LabelValue, QualifiedName
 from settings.node_files import (
     CheckName,
     ComponentConfig,
@@ -75,7 +75,7 @@ class Volume(Settings):
 class Taint(Settings):
     """A taint that every node of a pool has from the start."""
 
-    key: TaintKey
+    key: QualifiedName
     """Key, such as `dedicated` or `example.org/gpu`."""
     value: LabelValue = ""
     """Value; may be empty."""
@@ -128,7 +128,7 @@ class ControlPlaneSettings(RoleSettings):
 class WorkerSettings(RoleSettings):
     """What can be set for a pool of workers."""
 
-    labels: Mapping[LabelKey, LabelValue] = Field(default_factory=dict)
+    labels: Mapping[QualifiedName, LabelValue] = Field(default_factory=dict)
     """Labels that every node of the pool has."""
     taints: tuple[Taint, ...] = ()
     """Taints that every node of the pool has."""

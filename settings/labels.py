@@ -11,16 +11,6 @@ _NAME = re.compile(_PART)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_PREFIX = 253
 
-# k8s.io/kubernetes/pkg/kubelet/apis: a kubelet that is told to set any other label in the
-# namespaces of Kubernetes does not start.
-_OWN_NAMESPACES = ("kubernetes.io", "k8s.io")
-_KUBELET_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_KUBELET_LABELS = frozenset({"topology.kubernetes.io/region", "topology.kubernetes.io/zone"})
-
-
-def _within(prefix: str, namespaces: tuple[str, ...]) -> bool:
-    return any(prefix == each or prefix.endswith(f".{each}") for each in namespaces)
-
 
 def _key(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
@@ -31,20 +21,6 @@ def _key(key: str) -> str:
         )
     if slash and (not _PREFIX.fullmatch(prefix) or len(prefix) > _LONGEST_PREFIX):
         raise ValueError("the part before '/' must be a DNS name such as example.org")
-    return key
-
-
-def _label_key(key: str) -> str:
-    prefix = _key(key).rpartition("/")[0]
-    if (
-        _within(prefix, _OWN_NAMESPACES)
-        and not _within(prefix, _KUBELET_NAMESPACES)
-        and key not in _KUBELET_LABELS
-    ):
-        raise ValueError(
-            f"a kubelet may not set labels in {prefix}; take a prefix of your own, "
-            "or node.kubernetes.io"
-        )
     return key
 
 
@@ -62,6 +38,5 @@ def _text_of_boolean(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-LabelKey = Annotated[str, AfterValidator(_label_key)]
-TaintKey = Annotated[str, AfterValidator(_key)]
+QualifiedName = Annotated[str, AfterValidator(_key)]
 LabelValue = Annotated[str, BeforeValidator(_text_of_boolean), AfterValidator(_value)]
