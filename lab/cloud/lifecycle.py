@@ -9,7 +9,7 @@ import sys
 import time
 
 import psutil
-from tenacity import RetryError, retry, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lab.cloud import (
     cleanup,
@@ -23,7 +23,7 @@ from lab.cloud import (
     seed,
     status,
 )
-from lab.cloud.layout import CLOUD_LOGS, ETC, RUN, SECRETS, TMP
+from lab.cloud.layout import CLOUD_LOGS, ETC, RUN, TMP
 from lab.console import say, step
 from lab.errors import LabError
 from lab.paths import STATE, ensure
@@ -134,18 +134,13 @@ def down() -> None:
             # The kernel ends every process of the namespace with its first one.
             supervisor.send_signal(signal.SIGKILL)
             supervisor.wait(timeout=60)
-    try:
-        held = _acquire_released()
-    except RetryError as error:
-        raise error.last_attempt.exception() or error from None
-    if STATE.exists() and not SECRETS.exists() and not pid:
-        say("a start was cut off early: removing what it left")
+    # The lock is free when the last process that inherited it has ended.
+    for attempt in Retrying(
+        retry=retry_if_exception_type(LabError), reraise=True,
+        stop=stop_after_delay(15 if pid else 1), wait=wait_fixed(0.2),
+    ):
+        with attempt:
+            held = lock.acquire()
     cleanup.clean()
     lock.release(held)
     say("the cloud is down; only the cache is left")
-
-
-@retry(retry=retry_if_exception_type(LabError), stop=stop_after_delay(15), wait=wait_fixed(0.2))
-def _acquire_released() -> int:
-    """The lock is free when the last process that inherited it has ended."""
-    return lock.acquire()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 30.0
 # A service that ran this long had started well: the next failure backs off from the start again.
 SETTLED = 60.0
+EMPTY_LOG_LINE = re.compile(r"^[\d-]+ [\d:.]+ \d+ [A-Z]+ \S+\s*$")
 
 
 @dataclass
@@ -52,11 +54,13 @@ def log_path(name: str) -> Path:
 
 
 def last_words(name: str) -> str:
-    """The last line of a unit's log, as the reason of its failure."""
+    """The last line of a unit's log that says something, as the reason of its failure."""
     with open(log_path(name), "rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - 4000))
         lines = log.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].strip()[-300:] if lines else "no output"
+    # A traceback in an OpenStack log ends with a line of nothing but time, process and logger.
+    telling = [line for line in lines if not EMPTY_LOG_LINE.match(line)]
+    return telling[-1].strip()[-300:] if telling else "no output"
 
 
 def answers(unit: Unit) -> bool:

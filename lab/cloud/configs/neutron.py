@@ -15,6 +15,7 @@ from lab.cloud.configs.common import (
 from lab.cloud.layout import (
     API,
     BRIDGE,
+    ETC,
     HOST,
     NOVA_METADATA_PORT,
     PHYSICAL_NETWORK,
@@ -93,6 +94,7 @@ def files(secrets: Secrets) -> dict[str, str]:
             "enable_isolated_metadata": True,
             # dnsmasq knows the servers' names and refuses every other at once.
             "dnsmasq_local_resolv": False,
+            "dnsmasq_config_file": str(ETC / "neutron" / "dnsmasq.conf"),
             "resync_interval": 10,
         },
     }
@@ -105,6 +107,8 @@ def files(secrets: Secrets) -> dict[str, str]:
         },
     }
     return {
+        # As nobody, its default, dnsmasq could not read its own files below the state folder.
+        "neutron/dnsmasq.conf": "user=root\ngroup=root\n",
         "neutron/neutron.conf": ini(server),
         "neutron/ml2.ini": ini(ml2),
         "neutron/linuxbridge-agent.ini": ini(bridge),

@@ -1,0 +1,111 @@
+"""What the cloud is made of, without a running one: no root, no network."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from lab.cloud import configs, install, lock, preflight, supervisor
+from lab.cloud.secrets import Secrets
+from lab.cloud.units import plan
+from lab.errors import LabError
+
+
+@pytest.mark.parametrize("initialise", [True, False])
+def test_every_unit_waits_for_units_that_exist_and_never_in_a_circle(initialise: bool) -> None:
+    units = plan(Secrets(), initialise=initialise)
+    names = [unit.name for unit in units]
+    assert len(names) == len(set(names))
+    order = TopologicalSorter({unit.name: unit.after for unit in units})
+    assert set(order.static_order()) == set(names)
+
+
+def test_no_password_is_in_a_command_line() -> None:
+    secrets = Secrets()
+    words = [word for unit in plan(secrets, initialise=True) for word in unit.command]
+    for password in vars(secrets).values():
+        assert not [word for word in words if password in word]
+
+
+def test_each_lab_has_its_own_passwords() -> None:
+    assert len({*vars(Secrets()).values(), *vars(Secrets()).values()}) == 12
+
+
+def test_what_listens_is_bound_to_loopback_or_the_labs_own_bridge() -> None:
+    text = "\n".join(t for s in configs.SERVICES for t in s.files(Secrets()).values())
+    commands = [word for unit in plan(Secrets(), initialise=False) for word in unit.command]
+    assert "0.0.0.0" not in text + " ".join(commands)
+
+
+def test_without_root_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(LabError, match="run it as root"):
+        preflight.check_machine()
+
+
+def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=8 << 30))
+    with pytest.raises(LabError, match=r"8\.0 GiB of memory"):
+        preflight.check_machine()
+
+
+def test_too_little_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=24 << 30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    with pytest.raises(LabError, match="OPENSTACK_KUBERNETES_LAB_CACHE"):
+        preflight.check_machine()
+
+
+def test_an_unreachable_registry_is_named_with_the_end_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "LOG", tmp_path / "log")
+    with pytest.raises(LabError, match=r"registry reachable(.|\n)*no route to mirror"):
+        install.run(["sh", "-c", "echo no route to mirror >&2; exit 1"], "installing OpenStack")
+
+
+def test_the_patch_is_applied_once_and_refused_on_other_code(tmp_path: Path) -> None:
+    path = tmp_path / "amqpdriver.py"
+    path.write_text(f"try:\n{install.SLOW}")
+    install.patch(path)
+    install.patch(path)
+    assert path.read_text() == f"try:\n{install.FAST}"
+    path.write_text("nothing known\n")
+    with pytest.raises(LabError, match="has another version"):
+        install.patch(path)
+
+
+def test_a_second_lab_is_told_who_holds_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "LOCK", tmp_path / "lock")
+    held = lock.acquire()
+    with pytest.raises(LabError, match=f"process {os.getpid()}, cache folder"):
+        lock.acquire()
+    lock.release(held)
+    assert not lock.LOCK.exists()
+    again = lock.acquire()
+    # The lock is a real one, of the kernel.
+    with lock.LOCK.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock.release(again)
+
+
+def test_a_failure_is_explained_by_the_last_line_that_says_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
+    (tmp_path / "nova-api.log").write_text(
+        "2026-11-21 12:05:54.777 273 ERROR nova HTTP 401 Unauthorized\n"
+        "2026-11-21 12:05:54.777 273 ERROR nova \n"
+    )
+    assert supervisor.last_words("nova-api").endswith("HTTP 401 Unauthorized")
