@@ -35,14 +35,16 @@ FAST = "            except queue.Empty:\n                time.sleep(0.005)\n"
 
 
 def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a command with its output in the log; a failure shows the log's end."""
+    """Run a command with its output in the log; a failure shows what it said."""
     with open(LOG, "ab") as log:
         start = log.tell()
         result = subprocess.run(
             list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
         )
     if result.returncode != 0:
-        tail = LOG.read_bytes()[start:].decode(errors="replace").strip().splitlines()[-8:]
+        lines = LOG.read_bytes()[start:].decode(errors="replace").strip().splitlines()
+        errors = [line for line in lines if line.startswith(("ERROR", "E:"))]
+        tail = [line[:200] for line in (errors or lines)[-4:]]
         raise LabError(
             f"{what} failed; is the package registry reachable from here? Run the same command "
             f"again to go on. Full log: {LOG}\n  " + "\n  ".join(tail)

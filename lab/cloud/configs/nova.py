@@ -31,7 +31,7 @@ from lab.paths import STATE
 
 # The driver's package appears below nova.virt through a link, see install.link_drivers.
 COMPUTE_DRIVER = "nova_lxc.driver.LxcDriver"
-# Affinity is left to the weigher and to hard rules that one host cannot keep: see the README.
+# Without the ServerGroup filters: one host could hold only one server of an anti-affine group.
 FILTERS = "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter"
 
 
@@ -86,6 +86,9 @@ def files(secrets: Secrets) -> dict[str, str]:
             "enabled": True,
             "backend": "dogpile.cache.pymemcache",
             "memcache_servers": f"{LOOPBACK}:11211",
+            # A restarted memcached has closed the connections that the pool still holds.
+            "enable_retry_client": True,
+            "retry_attempts": 3,
         },
         "conductor": {"workers": 1},
         "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
