@@ -52,9 +52,6 @@ class Container:
             # LXC attaches the loop device inside the container: it goes with the container,
             # however that ends, and comes again when the server reboots itself.
             f"lxc.rootfs.path = loop:{settings.root}",
-            # A server's fsync ends in the machine's cache: a lab's disks need not outlive the
-            # machine, and etcd is not slowed by what else writes.
-            "lxc.rootfs.options = noatime,nobarrier",
             *_CONFIG.format(folder=self.folder, autodev=_AUTODEV).splitlines(),
             *self._groups(),
             *_limits(settings.memory_mb, settings.vcpus),

@@ -117,6 +117,9 @@ class LxcDriver(driver.ComputeDriver):
             "multipath": False, "os_type": "linux", "platform": "x86_64",
         }  # fmt: skip
 
+    def get_host_ip_addr(self):
+        return CONF.my_ip
+
     def get_host_uptime(self):
         return run("uptime")
 
