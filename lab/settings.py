@@ -1,4 +1,4 @@
-"""The configuration of the lab's own cluster: ordinary keys, nothing that only the lab could set."""
+"""The configuration of the lab's own cluster: ordinary keys, as any user could set them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,55 @@ CONTAINERD = {
     "restrict_oom_score_adj = true\n"
 }
 
+# The chart's own capabilities without what no container here can get (SYS_RESOURCE, SYS_MODULE).
+CILIUM = {
+    "image": {"useDigest": False},
+    "operator": {"image": {"useDigest": False}},
+    "envoy": {"enabled": False},
+    "l7Proxy": False,
+    "hubble": {"enabled": False},
+    "securityContext": {
+        "capabilities": {
+            "ciliumAgent": [
+                "CHOWN",
+                "KILL",
+                "NET_ADMIN",
+                "NET_RAW",
+                "IPC_LOCK",
+                "SYS_ADMIN",
+                "DAC_OVERRIDE",
+                "FOWNER",
+                "SETGID",
+                "SETUID",
+                "SYSLOG",
+            ],
+            "cleanCiliumState": ["NET_ADMIN", "SYS_ADMIN"],
+        }
+    },
+}
 
-def cluster(
-    *, image: str, masters: int = 3, gateways: int = 2, workers: int = 2
-) -> dict[str, Any]:
+
+def cluster(*, image: str, masters: int = 3, gateways: int = 2, workers: int = 2) -> dict[str, Any]:
     """The stack's keys for a cluster of this size on the lab's cloud."""
     return {
         "image": image,
         "gatewayCount": gateways,
         "masterCount": masters,
         "workerCount": workers,
-        "gateway": {"flavor": "small", "serverGroupPolicy": "soft-anti-affinity"},
-        "controlPlane": {"flavor": "medium", "serverGroupPolicy": "soft-anti-affinity"},
-        "worker": {"flavor": "medium"},
+        "gateway": {"flavor": "lab.1c1g", "serverGroupPolicy": "soft-anti-affinity"},
+        "controlPlane": {"flavor": "lab.2c3g", "serverGroupPolicy": "soft-anti-affinity"},
+        "worker": {"flavor": "lab.2c3g"},
         "externalNetwork": EXTERNAL_NETWORK,
         "allowedCidrs": [EXTERNAL_CIDR],
         "kubelet": {"extraConfig": KUBELET},
         "kubeProxy": {"extraConfig": KUBE_PROXY},
         "kubeadm": {"ignorePreflightErrors": IGNORED_PREFLIGHT_ERRORS},
         "containerd": {"dropIns": CONTAINERD},
-        "addons": {"chartDirectory": str(CHARTS)},
+        "addons": {
+            "chartDirectory": str(CHARTS),
+            "cni": {"values": CILIUM},
+            # Their images cannot be built from package registries.
+            "cinderCsi": {"enabled": False},
+            "metricsServer": {"enabled": False},
+        },
     }
