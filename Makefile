@@ -39,3 +39,25 @@ generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md
 requirements: ## Pin requirements.txt and requirements-dev.txt anew.
 	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements.txt requirements.in
 	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements-dev.txt requirements-dev.in
+
+LAB = $(BIN)/python -m lab
+
+.PHONY: lab-up
+lab-up: venv ## A real OpenStack on this machine with a cluster on it (root); ends with its nodes.
+	$(LAB) up
+
+.PHONY: lab-down
+lab-down: venv ## Take the lab down; only its cache stays.
+	$(LAB) down
+
+.PHONY: lab-status
+lab-status: venv ## What of the lab is up, and what is not and why.
+	$(LAB) status
+
+.PHONY: lab-ci
+lab-ci: venv ## The part of lab-test that CI runs: the lab itself, and the smallest cluster.
+	$(BIN)/pytest -v tests/lab -m small
+
+.PHONY: lab-test
+lab-test: venv ## Every test on the lab: real cloud, real engine, real clusters (root).
+	$(BIN)/pytest -v tests/lab

@@ -12,6 +12,8 @@ from lab.errors import LabError
 # only the cloud needs. Each has `configure(parser)` and `run(arguments) -> int`; its docstring's
 # first line is the help text.
 COMMANDS = {
+    "up": "lab.up",
+    "down": "lab.down",
     "toolchain": "lab.toolchain",
     "image": "lab.image",
     "cloud": "lab.cloud",

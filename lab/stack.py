@@ -14,21 +14,27 @@ from typing import Any
 import yaml
 
 from lab import toolchain
+from lab.backend import PASSPHRASE, STACKS, environment
 from lab.cloud import inside, namespace
 from lab.errors import LabError
-from lab.paths import PROJECT, STATE, ensure
+from lab.paths import PROJECT, ensure
 
 PROJECT_NAME = "openstack-kubernetes"
 
 
 class Stack:
-    """One stack; its state and its configuration lie in the lab's state folder."""
+    """One stack; its state lies in the lab's state folder, and so does its configuration.
 
-    def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
+    With `config_file` the configuration is there instead: beside Pulumi.yaml the CLI finds it
+    without being told.
+    """
+
+    def __init__(
+        self, name: str, settings: Mapping[str, Any], config_file: Path | None = None
+    ) -> None:
         self.name = name
-        self.folder = ensure(STATE / "stacks" / name)
-        self.config_file = self.folder / f"Pulumi.{name}.yaml"
-        self._passphrase = self.folder / "passphrase"
+        self.folder = ensure(STACKS / name)
+        self.config_file = config_file or self.folder / f"Pulumi.{name}.yaml"
         self._initialise()
         self.configure(settings)
 
@@ -52,8 +58,13 @@ class Stack:
         Raises:
             LabError: it failed (with `check`); the CLI's own words are on standard error.
         """
+        return self._run(self.command(*arguments), check=check, capture=capture, timeout=timeout)
+
+    def _run(
+        self, command: list[str], *, check: bool, capture: bool, timeout: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
-            self.command(*arguments),
+            namespace.enter(command, environment={}),
             cwd=PROJECT,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -64,25 +75,23 @@ class Stack:
         )
         if check and result.returncode != 0:
             said = f":\n{result.stdout}{result.stderr}" if capture else ""
-            raise LabError(f"pulumi {' '.join(arguments)} failed{said}")
+            raise LabError(f"`{' '.join(command)}` failed{said}")
         return result
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line that runs the CLI inside the lab."""
+        """The CLI's command line for this stack."""
         line = ["pulumi", *arguments, "--stack", self.name, "--non-interactive"]
         if arguments[0] in ("up", "preview", "refresh", "destroy", "config"):
             line += ["--config-file", str(self.config_file)]
-        return namespace.enter(line, environment={})
+        return line
 
     def environment(self) -> dict[str, str]:
         """What the CLI needs to find the cloud, the backend and the passphrase."""
         return {
             **os.environ,
             **inside.environment(),
+            **environment(),
             **toolchain.environment(),
-            "PULUMI_BACKEND_URL": f"file://{ensure(self.folder / 'backend')}",
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
 
     def outputs(self) -> dict[str, Any]:
@@ -99,12 +108,18 @@ class Stack:
         return path
 
     def _initialise(self) -> None:
-        if not self._passphrase.exists():
-            self._passphrase.touch(mode=0o600)
-            self._passphrase.write_text(secrets.token_urlsafe(32))
-        if self.config_file.exists():
+        if not PASSPHRASE.exists():
+            PASSPHRASE.touch(mode=0o600)
+            PASSPHRASE.write_text(secrets.token_urlsafe(32))
+        known = json.loads(self._cli("stack", "ls", "--json").stdout)
+        if any(stack["name"] == self.name for stack in known) and self.config_file.exists():
             return
-        # `stack init` writes beside the project file, so it is given one of its own.
+        # `stack init` writes the encryption salt beside a project file: it gets one of its own.
         shutil.copy(PROJECT / "Pulumi.yaml", self.folder / "Pulumi.yaml")
-        self.pulumi("stack", "init", "--no-select", "--cwd", str(self.folder), capture=True)
-        self.config_file.touch()
+        written = self.folder / f"Pulumi.{self.name}.yaml"
+        self._cli("stack", "init", self.name, "--no-select", "--cwd", str(self.folder))
+        if written != self.config_file:
+            written.replace(self.config_file)
+
+    def _cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run(["pulumi", *arguments, "--non-interactive"], check=True, capture=True)

@@ -14,7 +14,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Bring all of it up; every step that is done already takes no time."""
-    from lab import image, settings, toolchain
+    from lab import clients, image, settings, toolchain
+    from lab.backend import CONFIG_FILE
     from lab.cloud import inside, lifecycle
     from lab.cloud.layout import KUBECONFIG
     from lab.console import step
@@ -23,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     toolchain.ensure()
     lifecycle.up(fresh=False)
     name = image.ensure()
+    clients.link_kubectl()
     stack = Stack(
         "lab",
         settings.cluster(
@@ -31,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             gateways=arguments.gateways,
             workers=arguments.workers,
         ),
+        CONFIG_FILE,
     )
     with step("pulumi up"):
         stack.pulumi("up", "--yes", "--skip-preview")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from lab import backend, clients
 from lab.cloud import namespace
 from lab.cloud.layout import CLOUD, CLOUDS_YAML, KUBECONFIG, VENV_BIN
 from lab.errors import LabError
@@ -15,9 +16,9 @@ def environment() -> dict[str, str]:
     found = {"OS_CLOUD": CLOUD, "OS_CLIENT_CONFIG_FILE": str(CLOUDS_YAML)}
     if KUBECONFIG.exists():
         found["KUBECONFIG"] = str(KUBECONFIG)
-    # The `openstack` command of the lab, unless the user has one.
-    found["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{VENV_BIN}"
-    return found
+    # `openstack`, `kubectl` and `pulumi` of the lab, unless the user has them.
+    found["PATH"] = clients.path(f"{os.environ.get('PATH', os.defpath)}:{VENV_BIN}")
+    return {**found, **backend.environment()}
 
 
 def run(command: Sequence[str]) -> int:

@@ -1,0 +1,19 @@
+"""Take everything down: servers, cloud, the stack's state; only the cache stays."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The cloud takes its servers with it, so nothing need be destroyed one by one."""
+    from lab.backend import CONFIG_FILE
+    from lab.cloud import lifecycle
+
+    lifecycle.down()
+    CONFIG_FILE.unlink(missing_ok=True)
+    return 0
