@@ -125,8 +125,10 @@ class LxcDriver(driver.ComputeDriver):
 
     # --- a server's life ---
 
-    def spawn(self, context, instance, image_meta, injected_files, admin_password, allocations,
-              network_info=None, block_device_info=None, power_on=True, accel_info=None):  # fmt: skip
+    def spawn(
+        self, context, instance, image_meta, injected_files, admin_password, allocations,
+        network_info=None, block_device_info=None, power_on=True, accel_info=None,
+    ):  # fmt: skip
         folder = self._folder(instance)
         try:
             with self._plugged(instance, network_info):
@@ -137,9 +139,14 @@ class LxcDriver(driver.ComputeDriver):
                 self._configure(instance, network_info, block_device_info)
             if power_on:
                 self._container(instance).start()
-        except Exception:
+        except Exception as error:
             LOG.exception("The server could not be started", instance=instance)
             self.destroy(context, instance, network_info, block_device_info)
+            if isinstance(error, disks.UnusableDisk):
+                # Nova shows the reason of this one, and does not try again.
+                raise exception.ImageUnacceptable(
+                    image_id=image_meta.id, reason=str(error)
+                ) from error
             raise
 
     def get_info(self, instance, use_cache=True):
@@ -257,8 +264,10 @@ class LxcDriver(driver.ComputeDriver):
 
     # --- resize, on the same machine ---
 
-    def migrate_disk_and_power_off(self, context, instance, dest, flavor, network_info,
-                                   block_device_info=None, timeout=0, retry_interval=0):  # fmt: skip
+    def migrate_disk_and_power_off(
+        self, context, instance, dest, flavor, network_info, block_device_info=None,
+        timeout=0, retry_interval=0,
+    ):  # fmt: skip
         if flavor.root_gb and flavor.root_gb < instance.flavor.root_gb:
             reason = "a disk cannot be made smaller"
             raise exception.InstanceFaultRollback(exception.ResizeError(reason=reason))
@@ -360,9 +369,15 @@ class LxcDriver(driver.ComputeDriver):
 
     def _make_root(self, context, instance, image_id: str) -> None:
         """The root disk: a clone of the image, as large as the flavor says."""
-        disk = self._disk(instance)
-        run(*disk_images.clone_command(self._image(context, image_id), disk))
-        disk_images.grow(disk, instance.flavor.root_gb * units.Gi)
+        disk, image = self._disk(instance), self._image(context, image_id)
+        size = instance.flavor.root_gb * units.Gi
+        # No size in the flavor means the image's own.
+        if size and size < image.stat().st_size:
+            raise exception.FlavorDiskSmallerThanImage(
+                flavor_size=size, image_size=image.stat().st_size
+            )
+        run(*disk_images.clone_command(image, disk))
+        disk_images.grow(disk, size)
 
     def _write_seed(self, instance, injected_files, network_info) -> None:
         """The config drive's files, kept for the next boots, where the server asks for one."""

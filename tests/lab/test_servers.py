@@ -1,0 +1,321 @@
+"""Servers as Nova promises them. Run inside the lab: `python -m lab run -- pytest FILE`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.project import Project, Server, wait_for
+
+pytestmark = pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    project = Project(tmp_path_factory.mktemp("project"))
+    try:
+        yield project
+    finally:
+        project.clean()
+
+
+@pytest.fixture(scope="module")
+def server(project: Project) -> Server:
+    return project.server("shared", user_data="#cloud-config\nruncmd: [touch /root/user-data]\n")
+
+
+def traces(server_id: str) -> list[str]:
+    """What the machine still has of a server: files, mounts, loop devices, control groups."""
+    loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True).stdout
+    groups = subprocess.run(
+        ["find", "/sys/fs/cgroup", "-type", "d", "-name", f"*{server_id}*"],
+        capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    processes = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
+    texts = (loops, groups, processes, Path("/proc/self/mounts").read_text())
+    return [line for text in texts for line in text.splitlines() if server_id in line]
+
+
+def test_config_drive_brings_user_data_name_and_key(server: Server) -> None:
+    assert server.ssh("sudo test -e /root/user-data && hostname") == server.name
+    assert "ConfigDrive" in server.ssh("cloud-init status --long")
+
+
+def test_metadata_service_brings_user_data(project: Project) -> None:
+    script = "#!/bin/sh\necho by metadata > /root/user-data\n"
+    server = project.server("metadata", config_drive=False, user_data=script)
+    wait_for("user data", lambda: server.ssh("sudo cat /root/user-data", ok=False))
+    assert server.ssh("sudo cat /root/user-data") == "by metadata"
+    assert "DataSourceOpenStack" in server.ssh("cloud-init status --long")
+
+
+def test_all_units_of_a_server_run(server: Server) -> None:
+    assert server.ssh("systemctl is-system-running --wait", ok=False) == "running"
+
+
+def test_memory_is_limited_to_the_flavors(server: Server) -> None:
+    fill = "python3 -c 'bytearray(b\"x\" * ({} << 20))'"
+    server.ssh(fill.format(500))
+    assert server.fails(fill.format(1500))
+    server.ssh("true")
+
+
+def test_processor_time_is_limited_to_the_flavors(server: Server) -> None:
+    busy = "python3 -c 'import time; end = time.time() + 3\nwhile time.time() < end: pass'"
+    spent = server.ssh(
+        f"bash -c \"TIMEFORMAT='%U %S'; time (for n in 1 2 3; do {busy} & done; wait)\" 2>&1"
+    )
+    assert sum(float(word) for word in spent.split()[-2:]) < 3 * 1.25
+
+
+def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
+    server.ssh("sudo sh -ec 'mkdir -p /o/l /o/u /o/w /o/m; "
+               "mount -t overlay -o lowerdir=/o/l,upperdir=/o/u,workdir=/o/w o /o/m; umount /o/m'")
+    server.ssh("sudo sysctl -w net.ipv4.ip_forward=1")
+    server.ssh("sudo sh -c 'head -c1 /dev/kmsg >/dev/null; test -c /dev/fuse'")
+    server.ssh("sudo ip link add vx0 type vxlan id 7 dstport 4789 && sudo ip link del vx0")
+    assert server.ssh("findmnt -n -o PROPAGATION /") == "shared"
+    assert server.ssh("findmnt -n -o FSTYPE /sys/fs/bpf") == "bpf"
+    assert server.ssh("findmnt -n -o FSTYPE /") == "ext4"
+    # What the kubelet asks of control groups, on either version.
+    folders = "if [ -f cgroup.controllers ]; then echo .; else echo cpu cpuacct memory pids; fi"
+    server.ssh(f"cd /sys/fs/cgroup; for c in $({folders}); do sudo mkdir $c/t && sudo rmdir $c/t"
+               " || exit; done")
+
+
+def test_a_closed_port_is_closed_until_a_rule_opens_it(project: Project, server: Server) -> None:
+    server.ssh("sudo systemd-run --quiet --unit web python3 -m http.server 8080")
+
+    def reachable() -> bool:
+        try:
+            socket.create_connection((server.address, 8080), timeout=2).close()
+        except OSError:
+            return False
+        return True
+
+    wait_for("the web server", lambda: server.ssh("ss -Hlnt sport = 8080"))
+    assert not reachable()
+    project.open(8080)
+    wait_for("port 8080", reachable, 20)
+
+
+def test_a_second_address_needs_an_allowed_address_pair(project: Project, server: Server) -> None:
+    other = project.server("pairs")
+    network = project.cloud.network
+    server.ssh("sudo ip address add 10.66.0.200/32 dev eth0")
+    connect = "timeout 3 bash -c '</dev/tcp/10.66.0.200/22'"
+    assert other.fails(connect)
+    network.update_port(server.port, allowed_address_pairs=[{"ip_address": "10.66.0.200"}])
+    wait_for("the second address", lambda: not other.fails(connect), 30)
+    network.update_port(server.port, allowed_address_pairs=[])
+    other.ssh("sudo ip neigh flush all")
+    wait_for("the second address's end", lambda: other.fails(connect), 30)
+
+
+def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
+    project: Project, server: Server
+) -> None:
+    compute, storage = project.cloud.compute, project.cloud.block_storage
+    volume = project.volume("data")
+    device = f"/dev/disk/by-id/virtio-{volume.id[:20]}"
+    compute.create_volume_attachment(server.id, volume_id=volume.id)
+    wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+    server.ssh(f"sudo sh -ec 'mkfs.ext4 -q {device}; mount {device} /mnt; echo kept > /mnt/file'")
+
+    project.cloud.block_storage.default_microversion = "3.42"
+    storage.extend_volume(volume, 2)
+    size = f"sudo blockdev --getsize64 {device}"
+    wait_for("the larger device", lambda: server.ssh(size) == str(2 << 30))
+
+    # It is still there, with its files, after a boot of the server's own making.
+    before = server.boots()
+    server.ssh("sudo systemctl reboot", ok=False)
+    wait_for("a reboot", lambda: not server.fails("true") and server.boots() != before)
+    assert server.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
+
+    compute.delete_volume_attachment(server.id, volume)
+    storage.wait_for_status(volume, "available", interval=0.3, wait=60)
+    assert server.fails(f"test -e {device}")
+
+
+def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
+    compute, storage = project.cloud.compute, project.cloud.block_storage
+    first = project.volume("first")
+    compute.create_volume_attachment(server.id, volume_id=first.id)
+    device = f"/dev/disk/by-id/virtio-{first.id[:20]}"
+    wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+    server.ssh(f"echo of the snapshot | sudo dd of={device} conv=fsync status=none")
+    snapshot = storage.create_snapshot(volume_id=first.id, force=True, name=f"{project.prefix}-s")
+    storage.wait_for_status(snapshot, "available", interval=0.3, wait=60)
+    project.undo(lambda: (
+        storage.delete_snapshot(snapshot), storage.wait_for_delete(snapshot, interval=0.3)
+    ))  # fmt: skip
+    server.ssh(f"echo later | sudo dd of={device} conv=fsync status=none")
+    second = project.volume("second", snapshot_id=snapshot.id)
+    compute.create_volume_attachment(server.id, volume_id=second.id)
+    copy = f"/dev/disk/by-id/virtio-{second.id[:20]}"
+    wait_for("the device", lambda: not server.fails(f"test -b {copy}"))
+    assert server.ssh(f"sudo head -n1 {copy}") == "of the snapshot"
+    for volume in (first, second):
+        compute.delete_volume_attachment(server.id, volume)
+        storage.wait_for_status(volume, "available", interval=0.3, wait=60)
+
+
+@pytest.mark.parametrize("kind", ["SOFT", "HARD"])
+def test_reboot(project: Project, server: Server, kind: str) -> None:
+    before = server.boots()
+    project.cloud.compute.reboot_server(server.id, kind)
+    wait_for("a reboot", lambda: not server.fails("true") and server.boots() != before)
+    server.wait_until("ACTIVE")
+
+
+def test_stop_and_start(project: Project, server: Server) -> None:
+    project.cloud.compute.stop_server(server.id)
+    server.wait_until("SHUTOFF")
+    assert not [line for line in traces(server.id) if "lxc monitor" in line]
+    project.cloud.compute.start_server(server.id)
+    server.wait_until("ACTIVE")
+    server.wait_for_ssh()
+    assert server.ssh("sudo ls /root/user-data") == "/root/user-data"
+
+
+def test_console_log_shows_the_boot(project: Project, server: Server) -> None:
+    output = project.cloud.compute.get_server_console_output(server.id)["output"]
+    assert "cloud-init" in output
+
+
+def test_an_interface_comes_and_goes(project: Project, server: Server) -> None:
+    compute, network = project.cloud.compute, project.cloud.network
+    port = network.create_port(network_id=project.network.id, name=f"{project.prefix}-second")
+    project.undo(lambda: network.delete_port(port))
+    compute.create_server_interface(server.id, port_id=port.id)
+    wait_for("eth1", lambda: port.mac_address in server.ssh("ip link"))
+    compute.delete_server_interface(port.id, server=server.id)
+    wait_for("eth1's end", lambda: port.mac_address not in server.ssh("ip link"))
+
+
+def test_resize_is_reverted_and_confirmed(project: Project) -> None:
+    compute = project.cloud.compute
+    server = project.server("resize")
+    larger = compute.find_flavor("lab.2c2g").id
+
+    server.ssh("echo before | sudo tee /root/file && sync")
+    compute.resize_server(server.id, larger)
+    server.wait_until("VERIFY_RESIZE")
+    server.wait_for_ssh()
+    server.ssh("echo after | sudo tee /root/file && sync")
+    compute.revert_server_resize(server.id)
+    server.wait_until("ACTIVE")
+    server.wait_for_ssh()
+    assert server.ssh("sudo cat /root/file") == "before"
+
+    compute.resize_server(server.id, larger)
+    server.wait_until("VERIFY_RESIZE")
+    compute.confirm_server_resize(server.id)
+    server.wait_until("ACTIVE")
+    server.wait_for_ssh()
+    assert compute.get_server(server.id).flavor.original_name == "lab.2c2g"
+    server.ssh("python3 -c 'bytearray(b\"x\" * (1500 << 20))'")
+
+
+def test_rebuild_keeps_the_server_and_wipes_its_disk(project: Project, server: Server) -> None:
+    before = server.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub; sudo touch /root/old")
+    project.cloud.compute.rebuild_server(server.id, image=project.image())
+    wait_for("the rebuild", lambda: not server.fails("! sudo test -e /root/old"))
+    server.wait_until("ACTIVE")
+    assert server.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub") != before
+    assert server.ssh("cat /var/lib/cloud/data/instance-id") == server.id
+
+
+def test_an_image_of_a_server_boots(project: Project, server: Server) -> None:
+    cloud = project.cloud
+    server.ssh("echo of the image | sudo tee /root/file && sync")
+    image = cloud.compute.create_server_image(server.id, f"{project.prefix}-image", wait=True)
+    project.undo(lambda: cloud.image.delete_image(image))
+    copy = project.server("copy", block_device_mapping=[], image_id=image.id)
+    assert copy.ssh("sudo cat /root/file") == "of the image"
+
+
+def test_boot_from_a_volume_that_goes_with_the_server(project: Project) -> None:
+    storage = project.cloud.block_storage
+    server = project.server("volume", block_device_mapping=[{
+        "boot_index": 0, "uuid": project.image(), "source_type": "image",
+        "destination_type": "volume", "volume_size": 5, "delete_on_termination": True,
+    }])  # fmt: skip
+    size = int(server.ssh("df --output=size --block-size=1M / | tail -n1"))
+    assert 4500 < size < 5120
+    volumes = [v.id for v in storage.volumes() if v.attachments
+               and v.attachments[0]["server_id"] == server.id]  # fmt: skip
+    assert len(volumes) == 1
+    server.ssh("echo kept | sudo tee /root/file && sync")
+    project.cloud.compute.reboot_server(server.id, "HARD")
+    time.sleep(2)
+    server.wait_until("ACTIVE")
+    server.wait_for_ssh()
+    assert server.ssh("sudo cat /root/file") == "kept"
+    project.delete(server)
+    wait_for("the volume's end", lambda: not storage.find_volume(volumes[0]), 60)
+
+
+def test_a_disk_with_a_partition_table_is_refused_with_a_reason(project: Project) -> None:
+    cloud = project.cloud
+    disk = project.folder / "partitioned.raw"
+    disk.write_bytes(bytes(510) + b"\x55\xaa" + bytes(1 << 20))
+    image = cloud.image.create_image(
+        name=f"{project.prefix}-bad", filename=str(disk), disk_format="raw",
+        container_format="bare", use_import=False, wait=True,
+    )  # fmt: skip
+    project.undo(lambda: cloud.image.delete_image(image))
+    server = project.start("bad", block_device_mapping=[], image_id=image.id)
+    wait_for("the fault", lambda: cloud.compute.get_server(server.id).status == "ERROR")
+    assert "without a partition table" in str(cloud.compute.get_server(server.id).fault)
+    project.delete(server)
+    assert not traces(server.id)
+
+
+@pytest.mark.parametrize("policy", ["soft-anti-affinity", "anti-affinity"])
+def test_server_groups(project: Project, policy: str) -> None:
+    compute = project.cloud.compute
+    group = compute.create_server_group(name=f"{project.prefix}-{policy}", policy=policy)
+    project.undo(lambda: compute.delete_server_group(group))
+    members = [
+        project.start(f"{policy}-{n}", scheduler_hints={"group": group.id}) for n in range(2)
+    ]
+    for member in members:
+        member.wait_until("ACTIVE")
+    assert sorted(compute.get_server_group(group).member_ids) == sorted(m.id for m in members)
+    for member in members:
+        project.delete(member)
+
+
+def test_deleted_servers_leave_nothing(project: Project) -> None:
+    servers = [project.start(f"gone-{n}") for n in range(3)]
+    volume = project.volume("gone")
+    for server in servers:
+        server.wait_until("ACTIVE")
+    project.cloud.compute.create_volume_attachment(servers[0].id, volume_id=volume.id)
+    project.cloud.block_storage.wait_for_status(volume, "in-use", interval=0.3, wait=60)
+    for server in servers:
+        assert traces(server.id)
+        project.delete(server)
+    for server in servers:
+        assert not traces(server.id)
+        assert not Path(f"/sys/class/net/tap{server.port.id[:11]}").exists()
+    loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True).stdout
+    assert volume.id not in loops
+
+
+def test_servers_outlive_the_compute_service(server: Server) -> None:
+    before = server.boots()
+    listing = subprocess.run(["ps", "axo", "pid,args"], capture_output=True, text=True).stdout
+    compute = [int(line.split()[0]) for line in listing.splitlines() if "/nova-compute " in line]
+    assert compute
+    os.kill(compute[0], 15)
+    wait_for("nova-compute's end", lambda: not Path(f"/proc/{compute[0]}").exists(), 60)
+    assert server.boots() == before
