@@ -300,6 +300,9 @@ defaults
   option dontlognull
   option clitcpka
   option srvtcpka
+  srvtcpka-idle 5s
+  srvtcpka-intvl 1s
+  srvtcpka-cnt 3
   retries 4
   timeout connect 1s
   timeout client 1m
@@ -334,10 +337,13 @@ backend api
   option httpchk
   http-check send meth GET uri /readyz
   http-check expect status 200
-  default-server check check-ssl verify required ca-file $HAPROXY_CA $times on-marked-down shutdown-sessions
+  default-server check check-ssl verify required ca-file $HAPROXY_CA $times
 EOT
   for address in $CONTROL_PLANE_ADDRESSES; do
-    printf '  server %s %s:6443\n' "$address" "$address"
+    # tcp-ut ends connections to a machine that fell silent. (on-marked-down shutdown-sessions does
+    # too, but leaves the clients of connections that were just being opened hanging; and in
+    # default-server tcp-ut is ignored.)
+    printf '  server %s %s:6443 tcp-ut 2s\n' "$address" "$address"
   done
 }
 
