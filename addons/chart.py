@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pulumi
+
 from addons.settings import AddonsSettings
 
 _TIMEOUT_SECONDS = 10
 
 
-class ChartError(ValueError):
+class ChartError(pulumi.RunError):
     """A chart cannot be had; the message says which, from where, and what to do."""
 
 
@@ -104,5 +106,7 @@ def _problem(repository: str) -> str | None:
     except urllib.error.HTTPError as error:
         # It is there; whether it lets Helm in, or knows HEAD, is for Helm to find out.
         return f"{url} does not exist" if error.code == 404 and parts.scheme != "oci" else None
-    except (urllib.error.URLError, OSError) as error:
-        return str(getattr(error, "reason", error))
+    except urllib.error.URLError as error:
+        return getattr(error.reason, "strerror", None) or str(error.reason)
+    except OSError as error:
+        return str(error)
