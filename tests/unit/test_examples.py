@@ -1,0 +1,38 @@
+"""The example stacks can be used as they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config import PROJECT, load
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("Pulumi.*.yaml"))
+
+
+def values(path: Path) -> dict[str, Any]:
+    """What an example sets; keys of other namespaces are the provider's."""
+    config = yaml.safe_load(path.read_text())["config"]
+    prefix = f"{PROJECT}:"
+    assert {key for key in config if not key.startswith(prefix)} == {"openstack:cloud"}
+    return {key.removeprefix(prefix): v for key, v in config.items() if key.startswith(prefix)}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_loads(path: Path) -> None:
+    stack = path.name.split(".")[1]
+    assert load(values(path), stack).cluster_name == stack
+
+
+def test_each_example_is_what_it_says() -> None:
+    small, ha, private = (
+        load(values(ROOT / "examples" / f"Pulumi.{name}.yaml"), name)
+        for name in ("small", "ha", "private")
+    )
+    assert (small.gateway_count, small.master_count, small.worker_count) == (1, 1, 1)
+    assert (ha.gateway_count, ha.master_count) == (2, 3)
+    assert len(set(ha.control_plane.availability_zones)) == ha.master_count
+    assert private.existing_network is not None
+    assert private.addons.chart_repository is not None
