@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from lab.console import step
 from lab.errors import LabError
@@ -23,9 +24,9 @@ PACKAGES = (
     "dbus", "dhcpcd-base", "e2fsprogs", "ebtables", "ethtool", "fdisk", "gnupg", "ipset",
     "iproute2", "iptables", "iputils-ping", "jq", "kmod", "less", "libnss-myhostname", "lsof",
     "netbase", "nftables", "openssh-server", "openssl", "procps", "psmisc", "python3",
-    "socat", "sudo", "systemd", "systemd-sysv", "udev", "unattended-upgrades", "util-linux",
-    "xfsprogs",
-)
+    "socat", "sudo", "systemd", "systemd-resolved", "systemd-sysv", "udev",
+    "unattended-upgrades", "util-linux", "xfsprogs",
+)  # fmt: skip
 # Each costs memory or seconds in a container and does nothing there.
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "console-getty.service",
@@ -35,7 +36,14 @@ MASKED = (
     "systemd-networkd-wait-online.service", "unattended-upgrades.service",
     "xfs_scrub_all.timer",
 )  # fmt: skip
-ENABLED = ("container-node.service", "ssh.service", "systemd-networkd.service")
+ENABLED = (
+    "container-node.service",
+    "ssh.service",
+    "systemd-networkd.service",
+    "systemd-resolved.service",
+)
+# A pod's own resolver must not be the node's loopback; the kubelet finds the real one beside it.
+RESOLVER = "../run/systemd/resolve/stub-resolv.conf"
 FILES = Path(__file__).with_name("base-files")
 
 
@@ -57,7 +65,8 @@ def rootfs() -> Path:
     log = ensure(LOGS) / "image-base.log"
     mirrors = _mirrors()
     with step(f"install Debian {SUITE} into {partial.name} (log: {log})"), open(log, "wb") as out:
-        command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(partial)]
+        options = ["--variant=minbase", "--include=ca-certificates"]
+        command = ["debootstrap", *options, SUITE, str(partial)]
         _logged([*command, *([mirrors[0]] if mirrors else [])], out)
         _install(partial, mirrors, out)
         _settle(partial)
@@ -78,16 +87,14 @@ def run_inside(
     mount --bind /sys "$0/sys"
     mount --rbind /dev "$0/dev"
     mount -t tmpfs tmpfs "$0/run"
-    touch "$0/etc/resolv.conf"
-    mount --bind /etc/resolv.conf "$0/etc/resolv.conf"
     exec chroot "$0" "$@"
     """
     policy = folder / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
     resolver = folder / "etc/resolv.conf"
-    if resolver.is_symlink():
-        resolver.unlink()
+    resolver.unlink(missing_ok=True)
+    shutil.copyfile("/etc/resolv.conf", resolver)
     try:
         return subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script,
@@ -102,9 +109,11 @@ def run_inside(
         )  # fmt: skip
     finally:
         policy.unlink(missing_ok=True)
+        resolver.unlink(missing_ok=True)
+        resolver.symlink_to(RESOLVER)
 
 
-def _install(folder: Path, mirrors: list[str], out) -> None:
+def _install(folder: Path, mirrors: list[str], out: BinaryIO) -> None:
     """Install the packages with apt inside the new system, by the machine's own apt settings."""
     settings = folder / "etc/apt/apt.conf.d/00build"
     settings.write_text(_apt_settings())
@@ -142,7 +151,7 @@ def _settle(folder: Path) -> None:
             raise LabError(f"systemctl {verb} failed in the base image: {result.stdout.decode()}")
     for key in (folder / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
-    for empty in ("etc/machine-id", "etc/resolv.conf", "etc/fstab"):
+    for empty in ("etc/machine-id", "etc/fstab"):
         (folder / empty).write_text("")
     (folder / "etc/hostname").unlink(missing_ok=True)
     (folder / "var/lib/dbus/machine-id").unlink(missing_ok=True)
@@ -193,7 +202,7 @@ def _fingerprint() -> str:
     return digest.hexdigest()[:12]
 
 
-def _logged(command: list[str], out) -> None:
+def _logged(command: list[str], out: BinaryIO) -> None:
     """Run a command with its output in the log; its last lines become the error's text."""
     out.flush()
     result = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
