@@ -19,6 +19,8 @@ RUN = STATE / "run"
 TMP = STATE / "tmp"
 # The file system of images, server disks and volumes: copies share their blocks.
 POOL = STATE / "pool"
+# Where Glance keeps images; the drivers read them there instead of by HTTP.
+IMAGE_STORE = STATE / "glance" / "images"
 MYSQL = STATE / "mysql"
 MYSQL_SOCKET = RUN / "mysql.sock"
 SECRETS = STATE / "secrets.json"

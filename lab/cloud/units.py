@@ -284,7 +284,7 @@ def services() -> list[Unit]:
             name="nova-compute",
             after=["neutron-server", "nova-conductor", "placement", "keystone", "glance-api",
                    "identity"],
-            command=_venv("nova-compute", "nova", "nova.conf"),
+            command=_venv("nova-compute", "nova", "nova-compute.conf"),
         ),
         Unit(
             name="nova-metadata", port=(API, NOVA_METADATA_PORT), after=["nova-api"],

@@ -14,7 +14,7 @@ from lab.cloud.configs.common import (
     service_user,
     transport_url,
 )
-from lab.cloud.layout import API, ETC, GLANCE, HOST, POOL, VENV_ETC
+from lab.cloud.layout import API, ETC, GLANCE, HOST, IMAGE_STORE, POOL, VENV_ETC
 from lab.cloud.secrets import Secrets
 from lab.paths import STATE
 
@@ -51,6 +51,7 @@ def files(secrets: Secrets) -> dict[str, str]:
             "volume_backend_name": BACKEND,
             "volumes_path": str(POOL / "volumes"),
             "image_cache": str(POOL / "images"),
+            "image_store": str(IMAGE_STORE),
             "max_over_subscription_ratio": 20.0,
             "reserved_percentage": 0,
         },

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from lab.cloud.configs.common import Sections, authtoken, database, ini, locks
-from lab.cloud.layout import API, VENV_ETC
+from lab.cloud.layout import API, IMAGE_STORE, VENV_ETC
 from lab.cloud.secrets import Secrets
 from lab.paths import STATE
 
 
 def files(secrets: Secrets) -> dict[str, str]:
     """File name below the configuration folder -> text."""
-    store = STATE / "glance" / "images"
     sections: Sections = {
         "DEFAULT": {
             "bind_host": API,
@@ -28,7 +27,7 @@ def files(secrets: Secrets) -> dict[str, str]:
             "config_file": str(VENV_ETC / "glance" / "glance-api-paste.ini"),
         },
         "glance_store": {"default_backend": "files"},
-        "files": {"filesystem_store_datadir": str(store)},
+        "files": {"filesystem_store_datadir": str(IMAGE_STORE)},
         "os_glance_staging_store": {
             "filesystem_store_datadir": str(STATE / "glance" / "staging"),
         },

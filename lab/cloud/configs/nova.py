@@ -20,6 +20,7 @@ from lab.cloud.layout import (
     ETC,
     GLANCE,
     HOST,
+    IMAGE_STORE,
     LOOPBACK,
     NOVA_METADATA_PORT,
     POOL,
@@ -31,8 +32,10 @@ from lab.paths import STATE
 
 # The driver's package appears below nova.virt through a link, see install.link_drivers.
 COMPUTE_DRIVER = "nova_lxc.driver.LxcDriver"
-# Without the ServerGroup filters: one host could hold only one server of an anti-affine group.
+# Without the filters and the weighers for server groups the scheduler takes no notice of them:
+# one host could hold only one server of an anti-affine group.
 FILTERS = "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter"
+WEIGHERS = "nova.scheduler.weights.ram.RAMWeigher"
 
 
 def files(secrets: Secrets) -> dict[str, str]:
@@ -95,6 +98,7 @@ def files(secrets: Secrets) -> dict[str, str]:
         "filter_scheduler": {
             "available_filters": "nova.scheduler.filters.all_filters",
             "enabled_filters": FILTERS,
+            "weight_classes": WEIGHERS,
         },
         "workarounds": {"disable_group_policy_check_upcall": True},
         "upgrade_levels": {"compute": "auto"},
@@ -120,10 +124,16 @@ def files(secrets: Secrets) -> dict[str, str]:
             "catalog_info": "block-storage::publicURL",
             "os_region_name": REGION,
         },
-        "lxc": {"image_cache": str(POOL / "images"), "cgroup": CGROUP},
+        "lxc": {
+            "image_cache": str(POOL / "images"),
+            "image_store": str(IMAGE_STORE),
+            "cgroup": CGROUP,
+        },
         "nova_sys_admin": privsep(str(path)),
         "vif_plug_linux_bridge_privileged": privsep(str(path)),
         "privsep_osbrick": privsep(str(path)),
         "os_vif_linux_bridge": {"use_ipv6": False},
     }
-    return {"nova/nova.conf": ini(sections)}
+    # The compute service reaches the databases through the conductor only, and checks that.
+    compute = {n: v for n, v in sections.items() if n not in ("database", "api_database")}
+    return {"nova/nova.conf": ini(sections), "nova/nova-compute.conf": ini(compute)}
