@@ -52,7 +52,7 @@ def values(
         "gateway": {"enabled": settings.gateway_api},
         "gatewayClass": {"enabled": settings.gateway_api},
         "service": {
-            "type": "LoadBalancer" if octavia else "NodePort",
+            "spec": {"type": "LoadBalancer" if octavia else "NodePort"},
             "annotations": {"loadbalancer.openstack.org/proxy-protocol": "true"} if octavia else {},
         },
         "ports": {

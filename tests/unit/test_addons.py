@@ -225,7 +225,7 @@ class TestValues:
 
     def test_the_ingress_is_where_the_gateways_look_for_it(self, everything: AddonsRun) -> None:
         values = everything.chart_values("traefik")
-        assert values["service"]["type"] == "NodePort"
+        assert values["service"]["spec"]["type"] == "NodePort"
         ports = values["ports"]
         assert (ports["web"]["nodePort"], ports["websecure"]["nodePort"]) == (30080, 30443)
         assert ports["web"]["proxyProtocol"]["trustedIPs"] == ["10.8.0.0/22", "10.244.0.0/16"]
@@ -287,7 +287,7 @@ class TestCloudControllerManager:
         assert 'floating-network-id = "public-id"' in config
         [role] = run.all(":ClusterRole").values()
         assert "services" in {r for rule in role.inputs["rules"] for r in rule["resources"]}
-        assert run.chart_values("traefik")["service"]["type"] == "LoadBalancer"
+        assert run.chart_values("traefik")["service"]["spec"]["type"] == "LoadBalancer"
 
     def test_image_arguments_and_configuration_can_be_changed(self) -> None:
         run = install(
