@@ -38,8 +38,9 @@ def kubernetes(version: str) -> Path:
 
 
 def openstack() -> Path:
-    """The cloud controller manager and the Cinder CSI plugin."""
+    """The cloud controller manager, the Cinder CSI plugin and what runs beside it."""
     folder = programs.cloud_provider_openstack()
+    addons = programs.addons()
 
     def images() -> Iterable[Image]:
         tools, _ = debian.layers()
@@ -53,7 +54,26 @@ def openstack() -> Path:
                 command=[f"/bin/{program}"],
             )
 
-    return _archive("openstack", [folder.name], images)
+        for program, (tag, inside) in versions.CSI_SIDECARS.items():
+            yield Image(
+                name=f"registry.k8s.io/sig-storage/{program}:{tag}",
+                layers=[_static(), _layer({program: addons / program})],
+                entrypoint=[f"/{program}"],
+                labels=_really(inside),
+            )
+        for path, tag in (
+            ("sig-storage/snapshot-controller", versions.SNAPSHOT_CONTROLLER),
+            ("metrics-server/metrics-server", versions.METRICS_SERVER),
+        ):
+            program = path.rpartition("/")[2]
+            yield Image(
+                name=f"registry.k8s.io/{path}:{tag}",
+                layers=[_static(), _layer({program: addons / program})],
+                entrypoint=[f"/{program}"],
+                user="65534:65534",
+            )
+
+    return _archive("openstack", [folder.name, addons.name], images)
 
 
 def cilium() -> Path:

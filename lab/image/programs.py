@@ -132,6 +132,26 @@ def cilium() -> Path:
     )
 
 
+def addons() -> Path:
+    """The sidecars of CSI drivers, the snapshot controller and metrics-server."""
+    csi = "github.com/kubernetes-csi"
+    return gobuild.build(
+        "addons",
+        MODULES / "addons",
+        {
+            "csi-attacher": "lab.invalid/addons/attacher",
+            "csi-node-driver-registrar": "lab.invalid/addons/registrar",
+            "livenessprobe": "lab.invalid/addons/livenessprobe",
+            "csi-provisioner": f"{csi}/external-provisioner/v5/cmd/csi-provisioner",
+            "csi-resizer": f"{csi}/external-resizer/cmd/csi-resizer",
+            "csi-snapshotter": f"{csi}/external-snapshotter/v8/cmd/csi-snapshotter",
+            "snapshot-controller": f"{csi}/external-snapshotter/v8/cmd/snapshot-controller",
+            "metrics-server": "lab.invalid/addons/metrics-server",
+        },
+        ldflags=_set("main", {"version": "lab"}),
+    )
+
+
 def pause(tag: str) -> Path:
     """The program that holds a pod's namespaces; it names the tag of its image on -v."""
     return gobuild.build(
@@ -148,13 +168,7 @@ def source(name: str, path: str) -> Path:
 
 
 def build_all() -> None:
-    """Build everything that is missing, what a first cluster needs first."""
+    """Build what one release needs and is missing, what a first cluster needs first."""
     kubernetes(versions.KUBERNETES)
-    containerd()
-    etcd()
-    coredns()
-    cloud_provider_openstack()
-    cilium()
-    crictl()
-    for version in versions.KUBERNETES_RELEASES:
-        kubernetes(version)
+    for build in (containerd, etcd, coredns, cloud_provider_openstack, cilium, addons, crictl):
+        build()

@@ -11,5 +11,17 @@ ETCD = "v3.6.8"
 COREDNS = "v1.14.2"
 CLOUD_PROVIDER_OPENSTACK = "v1.36.0"
 CILIUM = "v1.19.3"
+METRICS_SERVER = "v0.7.2"
+SNAPSHOT_CONTROLLER = "v8.3.0"
+# The tags that the Cinder CSI chart asks for, and what is inside where that is another version:
+# the first three programs are the lab's own (go/addons), modules of them are not to be had.
+CSI_SIDECARS = {
+    "csi-attacher": ("v4.10.0", "lab"),
+    "csi-node-driver-registrar": ("v2.15.0", "lab"),
+    "livenessprobe": ("v2.17.0", "lab"),
+    "csi-provisioner": ("v5.3.0", "v5.3.0"),
+    "csi-resizer": ("v1.14.0", "v1.14.0"),
+    "csi-snapshotter": ("v8.4.0", "v8.3.0"),
+}
 # What the Debian packages and the images around the programs are taken from.
 DEBIAN = "trixie"
