@@ -112,21 +112,23 @@ filesystem_of() {
 
 enter_cluster() {
   step "ask for the cluster"
-  copy_files
   # A cut-off init whose API has served is brought to its end: others may count on it.
   if [[ -e $STATE_DIR/served ]] && half_done; then
     log "an earlier kubeadm init was cut off after its API had come up: finishing it"
     initialise --skip-phases=preflight,show-join-command
     return
   fi
-  if half_done; then
+  # After a cut-off join this machine's etcd may count for the majority: the others need it to run.
+  if half_done && [[ -e $MANIFESTS/etcd.yaml ]]; then
     log "an earlier try was cut off"
-    reset_node
-    copy_files
+    systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
   fi
   if others_answer || { others_live && wait_for_others; }; then
     join_cluster
   elif [[ ${INITIALISE:-false} == true ]]; then
+    if half_done; then
+      reset_node
+    fi
     refuse_orphaned_data
     initialise --skip-phases=show-join-command
   else
@@ -213,6 +215,7 @@ initialise() {
   local watcher
   mapfile -t flags < <(kubeadm_flags)
   step "kubeadm init"
+  copy_files
   clear_lost_and_found
   begin_attempt init
   watch_for_api &
@@ -245,18 +248,38 @@ join_cluster() {
   local try
   step "join the cluster"
   wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
-  # The cluster lives without this machine: whatever etcd left here is stale.
-  clear_etcd_data
   for try in 1 2 3; do
-    leave_no_namesake
+    leave_no_trace
     join_once && break
     ((try < 3)) || die "kubeadm join failed $try times" kubelet.service
     # etcd admits one learner at a time, and only while all is well.
     log "kubeadm join failed: cleaning up and trying again"
-    reset_node
-    copy_files
   done
   finish_entering
+}
+
+# An earlier machine of this name, or an earlier try of this one, must leave the cluster before
+# anything is wiped here: its etcd may count for the majority. A dead member left in etcd would
+# make the join hang at the health check.
+leave_no_trace() {
+  step "look for an earlier machine of this name"
+  wait_for 60 "the Node $NODE_NAME or word that there is none" read_node "$NODE_NAME" ||
+    die "the cluster does not say whether a Node $NODE_NAME exists"
+  if [[ -n $node_exists && $node_ready == True && -n $node_address && $node_address != "$NODE_IP" ]]; then
+    die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
+  fi
+  if [[ -n $node_exists ]]; then
+    log "deleting its Node"
+    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+  fi
+  wait_for 120 "etcd on another control plane" remove_etcd_member ||
+    die "etcd's members could not be listed: is etcd on the other control planes well?"
+  if half_done; then
+    reset_node
+  fi
+  # The cluster lives without this machine: whatever an etcd left here is stale.
+  clear_etcd_data
+  copy_files
 }
 
 join_once() {
@@ -273,22 +296,6 @@ join_once() {
   run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} || return
   rm -f -- "$RUN_DIR/discovery.conf"
   forget_token
-}
-
-# A machine of this name that is gone must leave etcd before the new one joins, else the join
-# hangs at etcd's health check. One that lives elsewhere is not ours to remove.
-leave_no_namesake() {
-  step "look for an earlier machine of this name"
-  read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
-  if [[ -n $node_exists && $node_ready == True && -n $node_address && $node_address != "$NODE_IP" ]]; then
-    die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
-  fi
-  wait_for 120 "etcd on another control plane" remove_etcd_member ||
-    die "etcd's members could not be listed: is etcd on the other control planes well?"
-  [[ -z $node_exists ]] || {
-    log "deleting the Node of the earlier machine"
-    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
-  }
 }
 
 finish_entering() {

@@ -45,13 +45,15 @@ step() {
 
 # die MESSAGE [UNIT]: names the node, the step and, with a unit, the last lines of its journal.
 die() {
+  local machine
   trap - ERR
-  log "ERROR on ${NODE_NAME:-$(hostname)}: $SCRIPT${VERB:+ $VERB}, step \"$STEP\": $1"
+  machine=$(hostname)
+  log "ERROR: node ${NODE_NAME:-$machine}, $SCRIPT $VERB, step \"$STEP\": $1"
   if [[ -n ${2:-} ]]; then
     log "unit $2 is $(systemctl is-active -- "$2" 2>&1 || true); the last lines of its journal:"
     unit_log "$2"
   fi
-  log "all of this run: journalctl -t openstack-kubernetes/$SCRIPT on ${NODE_NAME:-this machine}"
+  log "the whole run: journalctl -t openstack-kubernetes/$SCRIPT on $machine"
   exit 1
 }
 
