@@ -25,6 +25,11 @@ def cached(folder: Path, image_id: str, fetch: Callable[[str], object]) -> Path:
     return target
 
 
+def convert_command(source: Path, form: str, target: str) -> tuple[str, ...]:
+    """The command that makes a raw image of one that is in a folder of this machine."""
+    return ("qemu-img", "convert", "-f", form, "-O", "raw", "-W", str(source), target)
+
+
 def clone_command(source: Path, target: Path) -> tuple[str, ...]:
     """The command that copies a disk: blocks are shared where the file system can."""
     return ("cp", "--reflink=auto", "--sparse=always", str(source), str(target))

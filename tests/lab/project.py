@@ -63,8 +63,8 @@ class Server:
         )
 
     def boots(self) -> str:
-        """Something that differs after each boot."""
-        return self.ssh("stat --format %Y /proc/1 && readlink /proc/1/ns/pid")
+        """What differs after each boot; Kubernetes tells boots apart by it too."""
+        return self.ssh("cat /proc/sys/kernel/random/boot_id")
 
     def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:
         options = (
@@ -107,8 +107,8 @@ class Project:
             name=self.prefix, external_gateway_info={"network_id": self.external.id}
         )
         self.undo(lambda: network.delete_router(router))
-        network.add_interface_to_router(router, subnet_id=subnet.id)
-        self.undo(lambda: network.remove_interface_from_router(router, subnet_id=subnet.id))
+        network.add_interface_to_router(router, subnet=subnet.id)
+        self.undo(lambda: network.remove_interface_from_router(router, subnet=subnet.id))
         self.group = network.create_security_group(name=self.prefix)
         self.undo(lambda: network.delete_security_group(self.group))
         self.open(22)
@@ -118,9 +118,15 @@ class Project:
         self._undo.append(action)
 
     def clean(self) -> None:
-        """Delete everything, the newest first."""
+        """Delete everything, the newest first; one failure does not keep the rest."""
+        failures = []
         while self._undo:
-            self._undo.pop()()
+            try:
+                self._undo.pop()()
+            except openstack.exceptions.SDKException as failure:
+                failures.append(failure)
+        if failures:
+            raise ExceptionGroup("left over in the project", failures)
 
     def open(self, port: int) -> None:
         """Let everybody reach a TCP port of every server."""
@@ -176,7 +182,11 @@ class Project:
         volume = storage.create_volume(name=f"{self.prefix}-{name}", **{"size": 1, **more})
 
         def delete() -> None:
-            if storage.find_volume(volume.id):
+            found = storage.find_volume(volume.id)
+            for attachment in found.attachments if found else ():
+                self.cloud.compute.delete_volume_attachment(attachment["server_id"], volume.id)
+                storage.wait_for_status(found, "available", interval=0.3, wait=60)
+            if found:
                 storage.delete_volume(volume)
                 storage.wait_for_delete(volume, interval=0.3, wait=60)
 

@@ -13,7 +13,12 @@ import pytest
 
 from tests.lab.project import Project, Server, wait_for
 
-pytestmark = pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`")
+pytestmark = [
+    pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
+    # The SDK warns of its own insides.
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +65,7 @@ def test_all_units_of_a_server_run(server: Server) -> None:
 
 
 def test_memory_is_limited_to_the_flavors(server: Server) -> None:
-    fill = "python3 -c 'bytearray(b\"x\" * ({} << 20))'"
+    fill = "python3 -c 'len(b\"x\" * ({} << 20))'"
     server.ssh(fill.format(500))
     assert server.fails(fill.format(1500))
     server.ssh("true")
@@ -221,7 +226,7 @@ def test_resize_is_reverted_and_confirmed(project: Project) -> None:
     server.wait_until("ACTIVE")
     server.wait_for_ssh()
     assert compute.get_server(server.id).flavor.original_name == "lab.2c2g"
-    server.ssh("python3 -c 'bytearray(b\"x\" * (1500 << 20))'")
+    server.ssh("python3 -c 'len(b\"x\" * (1500 << 20))'")
 
 
 def test_rebuild_keeps_the_server_and_wipes_its_disk(project: Project, server: Server) -> None:
@@ -263,10 +268,10 @@ def test_boot_from_a_volume_that_goes_with_the_server(project: Project) -> None:
     wait_for("the volume's end", lambda: not storage.find_volume(volumes[0]), 60)
 
 
-def test_a_disk_with_a_partition_table_is_refused_with_a_reason(project: Project) -> None:
+def test_a_disk_without_a_file_system_is_refused_with_a_reason(project: Project) -> None:
     cloud = project.cloud
-    disk = project.folder / "partitioned.raw"
-    disk.write_bytes(bytes(510) + b"\x55\xaa" + bytes(1 << 20))
+    disk = project.folder / "empty.raw"
+    disk.write_bytes(bytes(1 << 20))
     image = cloud.image.create_image(
         name=f"{project.prefix}-bad", filename=str(disk), disk_format="raw",
         container_format="bare", use_import=False, wait=True,

@@ -91,6 +91,13 @@ def detach(file: Path) -> None:
         attempt("losetup", "--detach", loop)
 
 
+def bypass_cache(file: Path) -> None:
+    """Read and write the file without keeping its pages: the server keeps them already."""
+    loop = attached(file)
+    if loop:
+        attempt("losetup", "--direct-io=on", loop)
+
+
 def refresh(file: Path) -> None:
     """Let the loop device see that its file has grown."""
     loop = attached(file)

@@ -14,6 +14,10 @@ CONF.register_opts(
             help="Folder of raw images, best on the file system of instances_path (reflinks).",
         ),
         cfg.StrOpt(
+            "image_store",
+            help="Glance's folder of images where it is on this machine: nothing is downloaded.",
+        ),
+        cfg.StrOpt(
             "cgroup",
             default="openstack-kubernetes-lab",
             help="Every server's control groups are below this name in each hierarchy.",
