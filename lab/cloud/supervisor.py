@@ -89,7 +89,7 @@ class Supervisor:
         self.reports = {unit.name: Report(unit.name, unit.job) for unit in units}
         self.ready = {unit.name: threading.Event() for unit in units}
         self.units = units
-        self.started = time.time()
+        self.written = ""
         self.own: set[int] = set()
         self.lock = threading.Lock()
 
@@ -98,9 +98,11 @@ class Supervisor:
         for unit in self.units:
             threading.Thread(target=self._keep, args=(unit,), name=unit.name, daemon=True).start()
         while True:
-            self._write_status()
+            # Looking through all processes is dear, and a zombie costs nothing for a while.
             self._reap_orphans()
-            time.sleep(0.25)
+            for _ in range(40):
+                self._write_status()
+                time.sleep(0.25)
 
     def _keep(self, unit: Unit) -> None:
         for name in unit.after:
@@ -150,11 +152,10 @@ class Supervisor:
         report.state, report.pid, report.since = state, pid, time.time()
 
     def _write_status(self) -> None:
-        text = json.dumps({
-            "started": self.started,
-            "written": time.time(),
-            "units": [asdict(report) for report in self.reports.values()],
-        })
+        text = json.dumps({"units": [asdict(report) for report in self.reports.values()]})
+        if text == self.written:
+            return
+        self.written = text
         partial = STATUS.with_suffix(".partial")
         partial.write_text(text)
         partial.rename(STATUS)

@@ -8,7 +8,8 @@ from lab.cloud.layout import KEYSTONE, LOOPBACK, REGION, VENV_BIN
 from lab.cloud.secrets import Secrets
 from lab.paths import STATE
 
-Value = str | int | float | bool
+# A list is an option that is given several times.
+Value = str | int | float | bool | list[str]
 Sections = Mapping[str, Mapping[str, Value]]
 
 
@@ -17,7 +18,8 @@ def ini(sections: Sections) -> str:
     lines: list[str] = ["# Written by the lab at every start: changes here are lost."]
     for section, values in sections.items():
         lines.append(f"\n[{section}]")
-        lines += [f"{key} = {value}" for key, value in values.items()]
+        for key, value in values.items():
+            lines += [f"{key} = {one}" for one in (value if isinstance(value, list) else [value])]
     return "\n".join(lines) + "\n"
 
 
