@@ -27,6 +27,10 @@ def kubernetes(version: str) -> Path:
         "coredns": programs.coredns(),
     }
     names = _kubeadm_images(built[""] / "kubeadm", version)
+    for name in names:
+        if "/pause:" in name:
+            # Now: later it might wait for the build lock while half an archive is written.
+            programs.pause(name.rpartition(":")[2])
 
     def images() -> Iterable[Image]:
         for name in names:
@@ -61,7 +65,7 @@ def openstack() -> Path:
                 entrypoint=[f"/{program}"],
                 labels=_really(inside),
             )
-        for path, tag in (
+        for path, (tag, inside) in (
             ("sig-storage/snapshot-controller", versions.SNAPSHOT_CONTROLLER),
             ("metrics-server/metrics-server", versions.METRICS_SERVER),
         ):
@@ -71,6 +75,7 @@ def openstack() -> Path:
                 layers=[_static(), _layer({program: addons / program})],
                 entrypoint=[f"/{program}"],
                 user="65534:65534",
+                labels=_really(inside),
             )
 
     return _archive("openstack", [folder.name, addons.name], images)

@@ -11,8 +11,9 @@ ETCD = "v3.6.8"
 COREDNS = "v1.14.2"
 CLOUD_PROVIDER_OPENSTACK = "v1.36.0"
 CILIUM = "v1.19.3"
-METRICS_SERVER = "v0.7.2"
-SNAPSHOT_CONTROLLER = "v8.3.0"
+# The tag that the chart in the module asks for, and the module's version.
+METRICS_SERVER = ("v0.7.1", "v0.7.2")
+SNAPSHOT_CONTROLLER = ("v8.3.0", "v8.3.0")
 # The tags that the Cinder CSI chart asks for, and what is inside where that is another version:
 # the first three programs are the lab's own (go/addons), modules of them are not to be had.
 CSI_SIDECARS = {

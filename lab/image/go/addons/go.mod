@@ -16,6 +16,7 @@ require (
 	k8s.io/apiserver v0.34.0
 	k8s.io/client-go v0.36.3
 	k8s.io/klog/v2 v2.140.0
+	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a
 	k8s.io/kubelet v0.33.0
 	sigs.k8s.io/metrics-server v0.7.2
 )
@@ -116,7 +117,6 @@ require (
 	k8s.io/component-helpers v0.33.0 // indirect
 	k8s.io/csi-translation-lib v0.33.0 // indirect
 	k8s.io/kms v0.36.3 // indirect
-	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	k8s.io/metrics v0.29.8 // indirect
 	k8s.io/streaming v0.36.3 // indirect
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect

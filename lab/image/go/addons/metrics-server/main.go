@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/metrics-server/pkg/api"
 	generatedopenapi "sigs.k8s.io/metrics-server/pkg/api/generated/openapi"
 	"sigs.k8s.io/metrics-server/pkg/scraper/client"
@@ -113,11 +116,24 @@ func (s *settings) apiserver() (*genericapiserver.Config, error) {
 		return nil, err
 	}
 	namer := openapinamer.NewDefinitionNamer(api.Scheme)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer)
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIConfig.Info.Title = "Kubernetes metrics-server"
 	config.OpenAPIV3Config.Info.Title = "Kubernetes metrics-server"
 	return config, nil
+}
+
+// The module's schemas are filed under Go's type names; libraries of today look for REST names.
+func definitions(reference common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	found := map[string]common.OpenAPIDefinition{}
+	renamed := func(path string) spec.Ref { return reference(util.ToRESTFriendlyName(path)) }
+	for name, definition := range generatedopenapi.GetOpenAPIDefinitions(renamed) {
+		for i, needed := range definition.Dependencies {
+			definition.Dependencies[i] = util.ToRESTFriendlyName(needed)
+		}
+		found[util.ToRESTFriendlyName(name)] = definition
+	}
+	return found
 }
 
 func (s *settings) kubelet(config *rest.Config) *client.KubeletClientConfig {
