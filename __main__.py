@@ -54,6 +54,7 @@ gateway = Gateway(
         dns_zone=cluster.dns.zone if cluster.dns else None,
         dns_name=cluster.dns_name,
         ssh_user=cluster.ssh_user,
+        ingress_proxy_protocol=cluster.addons.ingress.enabled,
         environment=environment(cluster),
         existing=existing,
     ),

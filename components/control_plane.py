@@ -168,6 +168,7 @@ class ControlPlane(pulumi.ComponentResource):
                     "INITIALISE": "true" if index == 0 else "false",
                     "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
                 },
+                provider_id=machine.provider_id,
                 kubeconfig=self._gateway_kubeconfig(),
                 anchor=args.network.anchor,
                 bootstrap_after=[
@@ -188,14 +189,14 @@ class ControlPlane(pulumi.ComponentResource):
     def _kubeadm_files(self, index: int, machine: Machine) -> dict[str, pulumi.Input[str]]:
         cluster = self._args.cluster
         values = pulumi.Output.all(
-            server=machine.server.id, names=list(self._args.certificate_names)
+            provider_id=machine.provider_id, names=list(self._args.certificate_names)
         )
 
-        def registration(server: str) -> kubeadm.Registration:
+        def registration(provider_id: str) -> kubeadm.Registration:
             return kubeadm.Registration(
                 name=machine.name,
                 address=str(cluster.addresses.control_planes[index]),
-                provider_id=f"openstack:///{server}",
+                provider_id=provider_id,
                 taints=[CONTROL_PLANE_TAINT],
                 external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
                 ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
@@ -220,10 +221,10 @@ class ControlPlane(pulumi.ComponentResource):
 
         return {
             "kubeadm-init.yaml": values.apply(
-                lambda v: kubeadm.init_file(spec(v["names"]), registration(v["server"]))
+                lambda v: kubeadm.init_file(spec(v["names"]), registration(v["provider_id"]))
             ),
             "kubeadm-join.yaml": values.apply(
-                lambda v: kubeadm.join_file(registration(v["server"]), control_plane=True)
+                lambda v: kubeadm.join_file(registration(v["provider_id"]), control_plane=True)
             ),
         }
 

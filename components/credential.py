@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pulumi
 import pulumi_openstack as openstack
 
 from addons.cloud_conf import Credential
@@ -14,6 +15,8 @@ def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:
         cluster_name,
         name=f"{cluster_name}-kubernetes",
         description=f"the Kubernetes cluster {cluster_name}: load balancers and volumes",
+        # Its name is unique in the project.
+        opts=pulumi.ResourceOptions(delete_before_replace=True),
     )
     return Credential(
         auth_url=endpoint.auth_url,

@@ -39,6 +39,8 @@ class GatewayArgs:
     dns_zone: str | None
     dns_name: str | None
     ssh_user: str
+    # Whether the ingress expects to be told the client's address.
+    ingress_proxy_protocol: bool
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     server_group_policy: str
@@ -205,6 +207,7 @@ class Gateway(pulumi.ComponentResource):
                     # Their addresses are always known, and a node port leads to the ingress from
                     # every node.
                     "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],
+                    "INGRESS_PROXY_PROTOCOL": args.ingress_proxy_protocol,
                     "INGRESS_HTTP_PORT": INGRESS_NODE_PORTS[0],
                     "INGRESS_HTTPS_PORT": INGRESS_NODE_PORTS[1],
                 }

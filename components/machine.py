@@ -57,6 +57,10 @@ class Machine:
             else self.port.all_fixed_ips.apply(lambda addresses: addresses[0])
         )
         self.server = self._server()
+        # As the cloud controller writes it into the Node.
+        self.provider_id: pulumi.Output[str] = self.server.id.apply(
+            lambda server: f"openstack:///{server}"
+        )
 
     def login(self, host_key: pulumi.Input[str]) -> Login:
         """How to log in on the machine, by its own address."""

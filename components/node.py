@@ -28,10 +28,12 @@ class NodeArgs:
     # node.env keys beside role, name and address, and further ones for the gate.
     environment: Mapping[str, pulumi.Input[str]]
     gate_environment: Mapping[str, str] = field(default_factory=dict)
+    # As the Node says it; empty for a machine that is not a server of this cloud.
+    provider_id: pulumi.Input[str] = ""
     kubeconfig: pulumi.Input[str]
     # Goes only with the whole cluster: the gate need not drain then.
     anchor: pulumi.Resource
-    bootstrap_after: Sequence[pulumi.Resource] = ()
+    bootstrap_after: pulumi.Input[Sequence[pulumi.Resource]] = ()
     gate_after: Sequence[pulumi.Resource] = ()
 
 
@@ -55,7 +57,7 @@ class Node:
             },
             triggers=[args.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                opts, pulumi.ResourceOptions(depends_on=list(args.bootstrap_after))
+                opts, pulumi.ResourceOptions(depends_on=args.bootstrap_after)
             ),
         )
         self.gate = Script(
@@ -66,9 +68,14 @@ class Node:
             login=connection(args.gateway.login),
             files={
                 **scripts("lib.sh", "gate.sh"),
-                "node.env": environment.apply(
+                "node.env": pulumi.Output.all(environment, args.provider_id).apply(
                     lambda values: environment_file(
-                        {**values, **args.gate_environment, "SSH_USER": args.login.user}
+                        {
+                            **values[0],
+                            **args.gate_environment,
+                            "SSH_USER": args.login.user,
+                            "PROVIDER_ID": values[1],
+                        }
                     )
                 ),
                 "kubeconfig": args.kubeconfig,

@@ -16,7 +16,7 @@ from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
 from components.remote import Login
-from components.rolling import Existing, NodeOutput
+from components.rolling import Existing, Gates, NodeOutput
 from config import Cluster, Pool
 from config import Machine as ExistingMachine
 
@@ -58,21 +58,25 @@ class WorkerPool(pulumi.ComponentResource):
             )
         for index in range(args.pool.count):
             node_name = args.cluster.node_name(args.pool.name, index)
-            turn = args.existing.turn(
-                node_name,
-                gates,
-                at_once=args.pool.max_unavailable,
-                first=args.control_plane.gates,
-            )
+            turn = self._turn(node_name, gates)
             machine = self._machine(node_name, index, group, turn, child)
             gates.append((node_name, self._made(machine, child).gate))
             nodes.append(self._output(node_name, machine.address))
         for existing in args.pool.machines:
-            gates.append((existing.name, self._joined(existing, child).gate))
+            turn = self._turn(existing.name, gates)
+            gates.append((existing.name, self._joined(existing, turn, child).gate))
             nodes.append(self._output(existing.name, str(existing.address)))
         self.gates = [gate for _, gate in gates]
         self.nodes = nodes
         self.register_outputs({})
+
+    def _turn(self, name: str, before: Gates) -> pulumi.Output[list[pulumi.Resource]]:
+        return self._args.existing.turn(
+            name,
+            before,
+            at_once=self._args.pool.max_unavailable,
+            first=self._args.control_plane.gates,
+        )
 
     def _output(self, name: str, address: pulumi.Input[str]) -> NodeOutput:
         return {"name": name, "role": "worker", "pool": self._args.pool.name, "address": address}
@@ -114,13 +118,18 @@ class WorkerPool(pulumi.ComponentResource):
             machine.name,
             address=machine.address,
             machine_id=machine.server.id,
-            provider_id=machine.server.id.apply(lambda server: f"openstack:///{server}"),
+            provider_id=machine.provider_id,
             login=machine.login(machine.keys.real.public_key_openssh),
             after=[contact],
             child=child,
         )
 
-    def _joined(self, machine: ExistingMachine, child: pulumi.ResourceOptions) -> Node:
+    def _joined(
+        self,
+        machine: ExistingMachine,
+        turn: pulumi.Output[list[pulumi.Resource]],
+        child: pulumi.ResourceOptions,
+    ) -> Node:
         return self._node(
             machine.name,
             address=str(machine.address),
@@ -132,7 +141,7 @@ class WorkerPool(pulumi.ComponentResource):
                 private_key=self._args.pki.ssh_private_key,
                 host_key=machine.host_key,
             ),
-            after=self._args.gateway.ready,
+            after=turn.apply(lambda gates: [*gates, *self._args.gateway.ready]),
             child=child,
         )
 
@@ -144,7 +153,7 @@ class WorkerPool(pulumi.ComponentResource):
         machine_id: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
         login: Login,
-        after: Sequence[pulumi.Resource],
+        after: pulumi.Input[Sequence[pulumi.Resource]],
         child: pulumi.ResourceOptions,
     ) -> Node:
         args, cluster = self._args, self._args.cluster
@@ -177,6 +186,7 @@ class WorkerPool(pulumi.ComponentResource):
                     "NODE_LABELS": ",".join(f"{k}={v}" for k, v in args.pool.labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(args.pool.taints),
                 },
+                provider_id="" if provider_id is None else provider_id,
                 kubeconfig=args.pki.kubeconfig(
                     cluster.cluster_name, f"https://{cluster.addresses.vip}:6443"
                 ),

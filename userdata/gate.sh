@@ -155,11 +155,10 @@ leave() {
   else
     step "cordon"
     kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
-    if [[ $alive == true ]]; then
-      drain
-    else
+    drain || {
       abandon
-    fi
+      alive=false
+    }
     wait_for_volumes "$alive"
   fi
   if [[ $ROLE == control-plane ]]; then
@@ -210,11 +209,23 @@ quorum_survives() {
   fi
 }
 
+# drain: status 1 when the node is dead or dies meanwhile; its kubelet would end no pod.
 drain() {
+  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 turn
   step "drain"
-  run kubectl --kubeconfig "$FOLDER/kubeconfig" drain "$NODE_NAME" --ignore-daemonsets \
-    --delete-emptydir-data --timeout="${DRAIN_TIMEOUT:-600}s" ||
-    die "$NODE_NAME could not be drained: the pods named above did not go. It stays cordoned; nothing was deleted"
+  until ((SECONDS - start >= limit)); do
+    read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read"
+    [[ $node_ready != Unknown ]] || return 1
+    turn=$SECONDS
+    # In turns of a minute: a machine may die while it is drained.
+    ! run kubectl --kubeconfig "$FOLDER/kubeconfig" drain "$NODE_NAME" --ignore-daemonsets \
+      --delete-emptydir-data --timeout=60s || return 0
+    # What fails at once will fail again: pods that nothing would start elsewhere, for example.
+    ((SECONDS - turn > 10)) || quick=$((quick + 1))
+    ((quick < 3)) || break
+    sleep 3
+  done
+  die "$NODE_NAME could not be drained: see why above. It stays cordoned, nothing was removed; run again when the cause is gone"
 }
 
 # The kubelet is silent, so a drain would wait for ever: the machine is stopped as far as it can
@@ -272,13 +283,22 @@ reset_machine() {
   [[ $machine_reset == false ]] || return 0
   step "kubeadm reset on $NODE_NAME"
   machine_reset=true
-  if ! on_node true </dev/null 2>/dev/null; then
+  if [[ -n ${PROVIDER_ID:-} ]] && ! is_same_machine; then
+    log "the machine at $TARGET_IP cannot be reached or is another one by now: not reset"
+  elif ! on_node true </dev/null 2>/dev/null; then
     log "no SSH connection to $TARGET_IP: the machine is taken for dead and not reset"
   elif ! on_node test -e "/usr/local/lib/openstack-kubernetes/$ROLE.sh" </dev/null; then
     log "the machine was never prepared: nothing to reset"
   else
     on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: see the lines above"
   fi
+}
+
+# A new machine has the address and the host key of the one before it, but not its id.
+is_same_machine() {
+  local id
+  id=$(on_node cat /var/lib/cloud/data/instance-id </dev/null 2>/dev/null) || return
+  [[ ${PROVIDER_ID##*/} == "$id" ]]
 }
 
 case $VERB in
