@@ -51,6 +51,8 @@ def running() -> int:
         process = psutil.Process(int(pid))
     except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
         return 0
+    except PermissionError:
+        raise LabError("the lab belongs to root: run this as root") from None
     # A process number is used again some day: its start time tells the two apart.
     alive = str(process.create_time()) == started and process.status() != psutil.STATUS_ZOMBIE
     return int(process.pid) if alive else 0

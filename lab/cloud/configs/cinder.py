@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lab.cloud.configs.common import (
+    PATIENT,
     RABBIT,
+    SERVICE_DOWN_TIME,
     Sections,
     authtoken,
     credentials,
@@ -44,6 +46,8 @@ def files(secrets: Secrets) -> dict[str, str]:
             "image_conversion_dir": str(STATE / "cinder" / "conversion"),
             "quota_volumes": 200, "quota_snapshots": 200, "quota_gigabytes": 10_000,
             "report_interval": 5,
+            "service_down_time": SERVICE_DOWN_TIME,
+            **PATIENT,
             "use_stderr": True,
         },
         BACKEND: {

@@ -79,5 +79,9 @@ def privsep(configuration: str) -> dict[str, Value]:
     return {"helper_command": helper}
 
 
+# On two cores that start a cluster nothing is dead because it was silent for a minute.
+PATIENT: dict[str, Value] = {"rpc_response_timeout": 240}
+SERVICE_DOWN_TIME = 240
+
 # One process talks to RabbitMQ for many green threads; heartbeats in them are enough.
 RABBIT: dict[str, Value] = {"heartbeat_in_pthread": False, "rabbit_qos_prefetch_count": 32}

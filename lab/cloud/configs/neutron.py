@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lab.cloud.configs.common import (
+    PATIENT,
     RABBIT,
+    SERVICE_DOWN_TIME,
     Sections,
     authtoken,
     credentials,
@@ -45,7 +47,8 @@ def files(secrets: Secrets) -> dict[str, str]:
             "notify_nova_on_port_data_changes": True,
             "global_physnet_mtu": 1500,
             "dns_domain": "lab.internal.",
-            "agent_down_time": 30,
+            "agent_down_time": SERVICE_DOWN_TIME,
+            **PATIENT,
             "dhcp_agents_per_network": 1,
             "use_stderr": True,
         },

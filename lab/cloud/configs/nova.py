@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lab.cloud.configs.common import (
+    PATIENT,
     RABBIT,
+    SERVICE_DOWN_TIME,
     Sections,
     authtoken,
     credentials,
@@ -61,7 +63,9 @@ def files(secrets: Secrets) -> dict[str, str]:
             "metadata_workers": 1,
             "metadata_cache_expiration": 5,
             "vif_plugging_is_fatal": True,
-            "vif_plugging_timeout": 120,
+            "vif_plugging_timeout": 300,
+            "service_down_time": SERVICE_DOWN_TIME,
+            **PATIENT,
             # Eight Kubernetes nodes share two cores and most of their memory is never touched.
             "cpu_allocation_ratio": 32.0,
             "ram_allocation_ratio": 3.0,
