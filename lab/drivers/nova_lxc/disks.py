@@ -63,9 +63,7 @@ def _fit_file_system(disk: Path) -> None:
 
 def attach(file: Path) -> str:
     """The loop device of a file; it is attached when it is not yet."""
-    return attached(file) or run(
-        "losetup", "--find", "--show", "--direct-io=on", file
-    ).strip()
+    return attached(file) or run("losetup", "--find", "--show", file).strip()
 
 
 def attached(file: Path) -> str:
@@ -89,13 +87,6 @@ def detach(file: Path) -> None:
     loop = attached(file)
     if loop:
         attempt("losetup", "--detach", loop)
-
-
-def bypass_cache(file: Path) -> None:
-    """Read and write the file without keeping its pages: the server keeps them already."""
-    loop = attached(file)
-    if loop:
-        attempt("losetup", "--direct-io=on", loop)
 
 
 def refresh(file: Path) -> None:
