@@ -27,7 +27,7 @@ converge() {
   done
   refuse_foreign_cluster
   drop_one_time_host_key
-  if is_member; then
+  if is_member && ! expelled; then
     converge_member
   else
     install_programs
@@ -313,6 +313,18 @@ wait_for_own_api() {
 
 # --- a member ---------------------------------------------------------------------------------
 
+# A machine that was dead while its node was taken out of the cluster comes back as nobody: etcd on
+# the others does not know it any more.
+expelled() {
+  local members
+  ! wait_for "${OWN_API_TIMEOUT:-30}" "the API server of this machine" api_ready "$NODE_IP:6443" || return 1
+  others_answer || return 1
+  members=$(etcdctl_elsewhere member list) || return 1
+  [[ $members != *"//$NODE_IP:2380"* ]] || return 1
+  log "the cluster has taken this machine out while it was away: joining again"
+  begin_attempt join
+}
+
 converge_member() {
   need_packages curl=curl
   configure_api_proxy
@@ -324,8 +336,24 @@ converge_member() {
   converge_files
   converge_configuration
   renew_certificates
+  converge_node
   refresh_kubelet_config
   wait_for_own_api
+}
+
+# A Node that was deleted comes back when its kubelet starts, without its role.
+converge_node() {
+  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read"
+  [[ -z $node_exists ]] || return 0
+  step "register the Node again"
+  systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+  wait_for 60 "the kubelet to register" node_is_there || die "the kubelet does not register" kubelet.service
+  run kubeadm init phase mark-control-plane --config "$FOLDER/kubeadm-init.yaml" ||
+    die "kubeadm could not mark $NODE_NAME as a control plane"
+}
+
+node_is_there() {
+  read_node "$NODE_NAME" && [[ -n $node_exists ]]
 }
 
 converge_files() {
@@ -345,30 +373,70 @@ converge_files() {
 # What kubeadm init made out of its configuration is made again when that changed. The kubelet
 # restarts the static pods whose manifests differ, no others.
 converge_configuration() {
-  local config=$FOLDER/kubeadm-init.yaml
+  local config=$FOLDER/kubeadm-init.yaml pod
+  local -A manifest container
   [[ $(configuration_sum) != "$(cat "$STATE_DIR/kubeadm-init.sha256" 2>/dev/null)" ]] || return 0
   step "kubeadm's configuration has changed"
-  local before
-  before=$(cat "$MANIFESTS"/*.yaml | sha256sum)
+  for pod in "${STATIC_PODS[@]}"; do
+    manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
+    container[$pod]=$(container_of "$pod")
+  done
   run kubeadm init phase upload-config all --config "$config" || die "kubeadm could not store its configuration"
-  # Certificates that exist are kept as they are: the API server's is made again, its names may
-  # have changed. It reads the new one by itself.
+  renew_api_server_certificate "$config"
+  run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
+  etcd_manifest "$config"
+  for pod in "${STATIC_PODS[@]}"; do
+    if [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]]; then
+      wait_for 180 "$pod to start anew" other_container "$pod" "${container[$pod]}" ||
+        die "$pod does not start with its new configuration" kubelet.service
+    fi
+  done
+  wait_for_own_api
+  remember_configuration
+}
+
+# kubeadm keeps a certificate that exists as it is, but the names in it may have changed. The API
+# server reads the new one by itself.
+renew_api_server_certificate() {
   mv -f -- "$PKI/apiserver.crt" "$PKI/apiserver.crt.old"
   mv -f -- "$PKI/apiserver.key" "$PKI/apiserver.key.old"
-  run kubeadm init phase certs apiserver --config "$config" || {
+  run kubeadm init phase certs apiserver --config "$1" || {
     mv -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.crt"
     mv -f -- "$PKI/apiserver.key.old" "$PKI/apiserver.key"
     die "kubeadm could not make the API server's certificate"
   }
   rm -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.key.old"
-  run kubeadm init phase etcd local --config "$config" || die "kubeadm could not write etcd's manifest"
-  run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
-  if [[ $(cat "$MANIFESTS"/*.yaml | sha256sum) != "$before" ]]; then
-    # The kubelet looks every 20 s.
-    sleep "${MANIFEST_PAUSE:-25}"
-  fi
-  wait_for_own_api
-  remember_configuration
+}
+
+# etcd is restarted only for what matters: kubeadm would write another initial cluster than the
+# member was started with, which no running member looks at.
+etcd_manifest() {
+  local dry=$RUN_DIR/etcd initial
+  mkdir -p -- "$dry"
+  at_exit "rm -rf -- '$dry'"
+  run env KUBEADM_INIT_DRYRUN_DIR="$dry" kubeadm init phase etcd local --config "$1" --dry-run ||
+    die "kubeadm could not write etcd's manifest"
+  initial=$(grep -e '--initial-cluster' "$MANIFESTS/etcd.yaml")
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$(
+    while IFS= read -r line; do
+      case $line in
+        *--initial-cluster-state=*) ;;
+        *--initial-cluster=*) printf '%s\n' "$initial" ;;
+        *) printf '%s\n' "$line" ;;
+      esac
+    done <"$dry/etcd.yaml"
+  )"
+}
+
+# container_of POD: the id of the running container of a static pod.
+container_of() {
+  crictl ps --quiet --state Running --name "^$1\$"
+}
+
+other_container() {
+  local now
+  now=$(container_of "$1")
+  [[ -n $now && $now != "$2" ]]
 }
 
 configuration_sum() {
@@ -401,14 +469,10 @@ renew_certificates() {
 restart_static_pod() {
   local id
   step "restart $1"
-  id=$(crictl ps --quiet --state Running --name "^$1\$") || die "crictl does not answer" containerd.service
+  id=$(container_of "$1") || die "crictl does not answer" containerd.service
   [[ -z $id ]] || run crictl stop --timeout 30 "$id" || die "$1 does not stop"
-  wait_for 120 "$1" static_pod_runs "$1" || die "$1 does not come back" kubelet.service
+  wait_for 120 "$1 to start anew" other_container "$1" "$id" || die "$1 does not come back" kubelet.service
   wait_for_own_api
-}
-
-static_pod_runs() {
-  [[ -n $(crictl ps --quiet --state Running --name "^$1\$") ]]
 }
 
 # --- upgrade ----------------------------------------------------------------------------------
