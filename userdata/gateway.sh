@@ -125,7 +125,7 @@ global_defs {
 vrrp_script haproxy {
   script \"$HEALTH_SCRIPT\"
   interval 1
-  timeout 2
+  timeout 4
   fall 2
   rise 2
 }
@@ -158,10 +158,11 @@ vrrp_instance api {
 health_script() {
   cat <<EOT
 #!/bin/bash
-# Does HAProxy on this gateway answer? Asked by keepalived every second.
+# Does HAProxy on this gateway answer? Asked by keepalived every second. A dead one refuses at
+# once; the time-out is for a machine that is only busy.
 exec 3<>/dev/tcp/${HAPROXY_HEALTH/:/\/} || exit 1
 printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3
-read -r -t 1 line <&3 && [[ \$line == *' 200 '* ]]
+read -r -t 3 line <&3 && [[ \$line == *' 200 '* ]]
 EOT
 }
 
