@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .command import attempt, run
+from .command import CommandError, attempt, run
 
 CGROUPS = Path("/sys/fs/cgroup")
 _AUTODEV = Path(__file__).with_name("autodev.sh")
@@ -69,15 +71,24 @@ class Container:
 
     def start(self) -> None:
         """Start it and return when its first process runs."""
-        (self.folder / "lxc.log").unlink(missing_ok=True)
-        try:
-            run("lxc-start", *self._names, "-d")
-        except Exception as error:
-            with contextlib.suppress(OSError):
-                log = (self.folder / "lxc.log").read_text(errors="replace")
-                words = [line for line in log.splitlines() if " ERROR " in line]
-                raise RuntimeError(f"the container did not start: {'; '.join(words)}") from error
-            raise
+        for last in (False, False, False, False, True):
+            try:
+                (self.folder / "lxc.log").unlink(missing_ok=True)
+                run("lxc-start", *self._names, "-d")
+                return
+            except CommandError as error:
+                # Two that take a loop device at the same moment may be given the same one.
+                errors = self._errors()
+                if last or "Failed to set loop fd" not in errors:
+                    raise RuntimeError(f"the container did not start: {errors}") from error
+                time.sleep(random.uniform(0.1, 0.5))
+
+    def _errors(self) -> str:
+        """What LXC has logged as errors since the start."""
+        with contextlib.suppress(FileNotFoundError):
+            lines = (self.folder / "lxc.log").read_text(errors="replace").splitlines()
+            return "; ".join(line for line in lines if " ERROR " in line)
+        return "LXC has logged nothing"
 
     def stop(self, timeout: int) -> None:
         """Ask it to shut down, and end it when it has not within `timeout` seconds."""
