@@ -1,6 +1,5 @@
 """cloud.conf: how the programs of cloud-provider-openstack reach the cloud."""
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -9,7 +8,6 @@ from typing import cast
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons.install import Installer
 
@@ -57,13 +55,7 @@ def secret(
         lambda known: text(cast("KnownSections", known), overrides)
     )
     files = {FILE: config} if ca_certificate is None else {FILE: config, CA_FILE: ca_certificate}
-    encoded = pulumi.Output.all(**files).apply(_encoded)
-    return Secret(
-        f"{installer.name}-{name}",
-        metadata=ObjectMetaArgs(name=name, namespace="kube-system"),
-        data=cast("pulumi.Output[Mapping[str, str]]", pulumi.Output.secret(encoded)),
-        opts=installer.options(),
-    )
+    return installer.secret(name, "kube-system", pulumi.Output.all(**files))
 
 
 def checksum(config: Secret) -> pulumi.Output[str]:
@@ -86,7 +78,3 @@ def text(sections: KnownSections, overrides: KnownSections) -> str:
             f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in options.items()
         ]
     return "\n".join(lines) + "\n"
-
-
-def _encoded(files: Mapping[str, str]) -> dict[str, str]:
-    return {name: base64.b64encode(content.encode()).decode() for name, content in files.items()}

@@ -1,8 +1,9 @@
 """How an add-on gets into the cluster: its place in the stack, and its images' registry."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -41,6 +42,26 @@ class Installer:
                 name=name, labels={"pod-security.kubernetes.io/enforce": security}
             ),
             opts=self.options(),
+        )
+
+    def secret(
+        self,
+        name: str,
+        namespace: str,
+        texts: pulumi.Output[dict[str, str]],
+        after: Sequence[pulumi.Resource] = (),
+    ) -> kubernetes.core.v1.Secret:
+        """A Secret with these texts; secret in the state, too."""
+        data = texts.apply(
+            lambda known: {
+                key: base64.b64encode(text.encode()).decode() for key, text in known.items()
+            }
+        )
+        return kubernetes.core.v1.Secret(
+            f"{self.name}-{name}",
+            metadata=ObjectMetaArgs(name=name, namespace=namespace),
+            data=cast("pulumi.Output[Mapping[str, str]]", pulumi.Output.secret(data)),
+            opts=self.options(after),
         )
 
     def chart(

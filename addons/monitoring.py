@@ -1,14 +1,13 @@
 """Prometheus, Alertmanager and Grafana, with the dashboards and alerts of a Kubernetes cluster."""
 
-import base64
+import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Secret
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+import pulumi_tls as tls
 
 import versions
 from addons.chart import Chart
@@ -23,6 +22,7 @@ CHART = Chart(
 NAMESPACE = "monitoring"
 PROMETHEUS_URL = f"http://{CHART.name}-prometheus.{NAMESPACE}:9090"
 ALERTMANAGER_SECRET = "alertmanager-config"  # noqa: S105 - its name
+GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
 # Prometheus deletes the oldest metrics rather than fill its volume.
@@ -50,6 +50,8 @@ def values(settings: Monitoring, *, image_registry: str | None) -> dict[str, Any
             }
         },
         "alertmanager": {"alertmanagerSpec": alertmanager},
+        # The chart would draw a password at each rendering until it finds the one it drew first.
+        "grafana": {"admin": {"existingSecret": GRAFANA_SECRET}},
         "prometheusOperator": {
             # Its certificate is made by a Helm hook, and hooks do not run here.
             "admissionWebhooks": {"enabled": False},
@@ -64,30 +66,36 @@ def install(
     """Install it."""
     # node-exporter is in the host's namespaces.
     namespace = installer.namespace(NAMESPACE, security="privileged")
-    first: list[pulumi.Resource] = [*after, namespace]
+    secrets = [installer.secret(GRAFANA_SECRET, NAMESPACE, _grafana_login(installer), [namespace])]
     if settings.alertmanager is not None:
-        first.append(_alertmanager_secret(installer, settings.alertmanager, namespace))
+        # Receivers hold passwords and tokens. JSON is YAML.
+        config = {"alertmanager.yaml": json.dumps(settings.alertmanager, indent=2)}
+        secrets.append(
+            installer.secret(
+                ALERTMANAGER_SECRET, NAMESPACE, pulumi.Output.from_input(config), [namespace]
+            )
+        )
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
         values=values(settings, image_registry=installer.settings.image_registry),
         overrides=settings.values,
-        after=first,
+        after=[*after, *secrets],
     )
 
 
-def _alertmanager_secret(
-    installer: Installer, config: Mapping[str, Any], namespace: pulumi.Resource
-) -> Secret:
-    # Receivers hold passwords and tokens. JSON is YAML.
-    encoded = base64.b64encode(json.dumps(config, indent=2).encode()).decode()
-    return Secret(
-        f"{installer.name}-{ALERTMANAGER_SECRET}",
-        metadata=ObjectMetaArgs(name=ALERTMANAGER_SECRET, namespace=NAMESPACE),
-        data=cast(
-            "pulumi.Output[Mapping[str, str]]", pulumi.Output.secret({"alertmanager.yaml": encoded})
-        ),
-        opts=installer.options([namespace]),
+def _grafana_login(installer: Installer) -> pulumi.Output[dict[str, str]]:
+    # Drawn from a generated key: the TLS provider has no plain random.
+    key = tls.PrivateKey(
+        f"{installer.name}-{GRAFANA_SECRET}",
+        algorithm="ED25519",
+        opts=pulumi.ResourceOptions(parent=installer.parent),
+    )
+    return key.private_key_pem.apply(
+        lambda pem: {
+            "admin-user": "admin",
+            "admin-password": hashlib.sha256(pem.encode()).hexdigest()[:32],
+        }
     )
 
 

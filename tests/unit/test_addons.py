@@ -324,7 +324,12 @@ class TestCredential:
         self, everything: AddonsRun
     ) -> None:
         secrets = everything.all(SECRET)
-        assert len(secrets) == 3
+        assert set(secrets) == {
+            CCM,
+            f"demo-addons-{cinder_csi.SECRET}",
+            f"demo-addons-{cinder_csi.NODE_SECRET}",
+            "demo-addons-grafana-admin",
+        }
         assert {(name, "data") for name in secrets} <= everything.secret_inputs
         for each in everything.resources.values():
             if each.name not in secrets:
