@@ -5,6 +5,7 @@
 #                               this machine may; on a member, brings what changed into force
 #   control-plane.sh state      prints "joined" or "new"
 #   control-plane.sh reset      takes everything of the cluster off the machine, etcd data too
+#   control-plane.sh mount      mounts the etcd volume (its unit runs this at boot)
 #
 # No control plane is special: the first one that ever ran can be lost like any other.
 
@@ -33,7 +34,7 @@ converge() {
     install_programs
     configure_api_proxy
     install_scripts
-    mount_etcd_volume
+    prepare_etcd_volume
     enter_cluster
   fi
   log "this control plane is a member of the cluster"
@@ -46,61 +47,80 @@ install_programs() {
 
 # --- etcd's disk ------------------------------------------------------------------------------
 
-mount_etcd_volume() {
+# A unit of its own mounts the volume at every boot, and the kubelet needs it: etcd must never
+# start on the empty folder below the mount. (fstab would need udev, which containers lack.)
+prepare_etcd_volume() {
   [[ -n ${ETCD_DEVICE:-} ]] || return 0
-  step "mount the etcd volume"
-  local device type uuid source
-  if findmnt --noheadings "$ETCD_DATA" >/dev/null; then
-    log "$ETCD_DATA is mounted"
-    return 0
+  local unit=openstack-kubernetes-etcd-volume.service device type
+  step "etcd volume"
+  if ! mountpoint --quiet "$ETCD_DATA"; then
+    [[ ! -d $ETCD_DATA/member ]] ||
+      die "etcd has data on the boot volume, but ETCD_DEVICE is set: replace this control plane to move it"
+    wait_for 120 "the volume $ETCD_DEVICE" etcd_device >/dev/null ||
+      die "no device matches $ETCD_DEVICE: is the volume attached?"
+    device=$(etcd_device)
+    type=$(content_of "$device")
+    case $type in
+      '')
+        log "making a file system on $device, which is blank"
+        run mkfs.ext4 -q -L etcd "$device" || die "mkfs.ext4 failed on $device"
+        ;;
+      ext4) log "$device has a file system already" ;;
+      *) die "$device holds \"$type\", neither blank nor ext4: not touching it" ;;
+    esac
+    write_file "$STATE_DIR/etcd-volume" 0644 "$(blkid -p -s UUID -o value "$device")"
   fi
-  [[ ! -d $ETCD_DATA/member ]] ||
-    die "etcd has data on the boot volume, but ETCD_DEVICE is set: replace this control plane to move it"
-  wait_for 120 "the volume $ETCD_DEVICE" etcd_device ||
-    die "no device matches $ETCD_DEVICE: is the volume attached?"
-  device=$(etcd_device)
-  type=$(filesystem_of "$device")
-  case $type in
-    '')
-      log "making a file system on $device, which is blank"
-      run mkfs.ext4 -q -L etcd "$device" || die "mkfs.ext4 failed on $device"
-      ;;
-    ext4) log "$device has a file system already" ;;
-    *) die "$device holds \"$type\", neither blank nor ext4: not touching it" ;;
-  esac
-  uuid=$(blkid -p -s UUID -o value "$device")
-  source="UUID=$uuid"
-  # A machine without udev finds no file system by its UUID.
-  findfs "$source" >/dev/null 2>&1 || source=$(etcd_link)
+  write_file "$ROOT/etc/systemd/system/$unit" 0644 "[Unit]
+Description=Mount the etcd volume
+Before=kubelet.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutStartSec=300
+ExecStart=$LIB_DIR/control-plane.sh mount
+
+[Install]
+RequiredBy=kubelet.service"
+  systemctl --quiet enable "$unit" || die "$unit cannot be enabled" "$unit"
+  systemctl start "$unit" || die "the etcd volume cannot be mounted" "$unit"
+}
+
+# mount_etcd_volume: the file system that this machine's etcd began with, whatever the device is
+# called by now.
+mount_etcd_volume() {
+  local uuid device
+  uuid=$(<"$STATE_DIR/etcd-volume")
+  step "mount the etcd volume"
   mkdir -p -- "$ETCD_DATA"
-  local rest
-  rest=$(sed "\|[[:space:]]${ETCD_DATA}[[:space:]]|d" "$ROOT/etc/fstab")
-  write_file "$ROOT/etc/fstab" 0644 "$rest
-$source $ETCD_DATA ext4 defaults,noatime,nofail 0 2"
-  # etcd must never start on the empty folder below the mount.
-  write_file "$ROOT/etc/systemd/system/kubelet.service.d/20-etcd-volume.conf" 0644 "[Unit]
-RequiresMountsFor=$ETCD_DATA"
-  run systemctl daemon-reload
-  run mount "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
+  ! mountpoint --quiet "$ETCD_DATA" || return 0
+  wait_for 120 "the file system $uuid" volume_with "$uuid" >/dev/null ||
+    die "no device holds the file system $uuid: is the etcd volume attached?"
+  device=$(volume_with "$uuid")
+  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device needs a repair by hand: e2fsck $device"
+  mount -o noatime "$device" "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
   chmod 0700 "$ETCD_DATA"
 }
 
-# The glob of ETCD_DEVICE, which must match one device.
-etcd_link() {
+# ETCD_DEVICE is a glob; the whole disk sorts before its partitions.
+etcd_device() {
   local matches
   mapfile -t matches < <(compgen -G "$ETCD_DEVICE")
   ((${#matches[@]})) || return 1
-  printf '%s' "${matches[0]}"
+  readlink -f -- "${matches[0]}"
 }
 
-etcd_device() {
-  local link
-  link=$(etcd_link) || return
-  readlink -f -- "$link"
+# volume_with UUID: its device, which udev may not know where there is none.
+volume_with() {
+  local device
+  findfs "UUID=$1" 2>/dev/null && return
+  device=$(etcd_device) || return
+  [[ $(blkid -p -s UUID -o value "$device") == "$1" ]] || return 1
+  printf '%s\n' "$device"
 }
 
-# filesystem_of DEVICE: the type of what is on it, nothing when it is blank.
-filesystem_of() {
+# content_of DEVICE: the type of what is on it, nothing when it is blank.
+content_of() {
   local status=0 found
   found=$(blkid -p -s TYPE -s PTTYPE -o value "$1") || status=$?
   # 2: no signature found. Anything else that failed is no licence to format.
@@ -520,6 +540,7 @@ case $VERB in
       reset) reset ;;
     esac
     ;;
+  mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh converge|state|reset" ;;
+  *) die "usage: control-plane.sh converge|state|reset|mount" ;;
 esac

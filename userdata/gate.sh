@@ -147,6 +147,10 @@ leave() {
   step "check that the cluster can spare $NODE_NAME"
   read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
   local exists=$node_exists alive=false
+  if [[ -n ${PROVIDER_ID:-} && -n $node_provider && $node_provider != "$PROVIDER_ID" ]]; then
+    log "the Node $NODE_NAME is another machine's by now ($node_provider): nothing to do"
+    return
+  fi
   [[ -z $exists ]] || ! node_is_well || alive=true
   [[ $alive == false ]] || others_are_well
   [[ $ROLE != control-plane ]] || quorum_survives
