@@ -270,11 +270,9 @@ def test_boot_from_a_volume_that_goes_with_the_server(project: Project) -> None:
 
 def test_a_disk_without_a_file_system_is_refused_with_a_reason(project: Project) -> None:
     cloud = project.cloud
-    disk = project.folder / "empty.raw"
-    disk.write_bytes(bytes(1 << 20))
     image = cloud.image.create_image(
-        name=f"{project.prefix}-bad", filename=str(disk), disk_format="raw",
-        container_format="bare", use_import=False, wait=True,
+        name=f"{project.prefix}-bad", data=bytes(1 << 20), disk_format="raw",
+        container_format="bare", wait=True,
     )  # fmt: skip
     project.undo(lambda: cloud.image.delete_image(image))
     server = project.start("bad", block_device_mapping=[], image_id=image.id)
