@@ -10,7 +10,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     up = actions.add_parser("up", help="install what is missing and start everything")
     up.add_argument(
-        "--fresh", action="store_true",
+        "--fresh",
+        action="store_true",
         help="fill new databases instead of starting from the saved ones",
     )
     actions.add_parser("down", help="stop everything and leave nothing but the cache")

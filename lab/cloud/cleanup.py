@@ -42,7 +42,9 @@ def _detach_loops() -> None:
     subprocess.run([sys.executable, str(DRIVERS / "pool.py"), "release", str(POOL)], check=False)
     listed = subprocess.run(
         ["losetup", "--json", "--list", "--output", "NAME,BACK-FILE"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     for device in json.loads(listed or '{"loopdevices": []}')["loopdevices"]:
         if (device["back-file"] or "").startswith(f"{STATE}/"):

@@ -20,23 +20,29 @@ from lab.cloud.secrets import Secrets
 
 def write(secrets: Secrets) -> None:
     """Write the file with the tenant's entry and the administrator's."""
+
     def entry(user: str, password: str, project: str) -> dict[str, object]:
         return {
             "auth": {
-                "auth_url": f"{KEYSTONE}/v3", "username": user, "password": password,
+                "auth_url": f"{KEYSTONE}/v3",
+                "username": user,
+                "password": password,
                 "project_name": project,
-                "user_domain_name": "Default", "project_domain_name": "Default",
+                "user_domain_name": "Default",
+                "project_domain_name": "Default",
             },
             "region_name": REGION,
             "identity_api_version": "3",
         }
 
-    text = yaml.safe_dump({
-        "clouds": {
-            CLOUD: entry(USER_NAME, secrets.user, PROJECT_NAME),
-            ADMIN_CLOUD: entry("admin", secrets.admin, "admin"),
-        },
-    })
+    text = yaml.safe_dump(
+        {
+            "clouds": {
+                CLOUD: entry(USER_NAME, secrets.user, PROJECT_NAME),
+                ADMIN_CLOUD: entry("admin", secrets.admin, "admin"),
+            },
+        }
+    )
     descriptor = os.open(CLOUDS_YAML, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w") as output:
         output.write(text)

@@ -15,12 +15,31 @@ from lab.errors import LabError
 from lab.paths import LOGS, ensure
 
 PACKAGES = (
-    "arptables", "bridge-utils", "conntrack", "dnsmasq-base", "dnsmasq-utils", "ebtables",
-    "haproxy", "iproute2", "ipset", "iptables", "iputils-arping", "lxc", "mariadb-server",
-    "memcached", "procps", "qemu-utils", "rabbitmq-server", "socat", "util-linux",
+    "arptables",
+    "bridge-utils",
+    "conntrack",
+    "dnsmasq-base",
+    "dnsmasq-utils",
+    "ebtables",
+    "haproxy",
+    "iproute2",
+    "ipset",
+    "iptables",
+    "iputils-arping",
+    "lxc",
+    "mariadb-server",
+    "memcached",
+    "procps",
+    "qemu-utils",
+    "rabbitmq-server",
+    "socat",
+    "util-linux",
     "xfsprogs",
     # uWSGI and netifaces are compiled.
-    "gcc", "libc6-dev", "python3-dev", "python3-venv",
+    "gcc",
+    "libc6-dev",
+    "python3-dev",
+    "python3-venv",
 )
 # OpenStack 2024.2 runs on these.
 PYTHONS = ((3, 9), (3, 12))
@@ -69,7 +88,8 @@ def missing_packages() -> list[str]:
     """Which of the Debian packages are not installed."""
     listed = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *PACKAGES],
-        capture_output=True, text=True,
+        capture_output=True,
+        text=True,
     )
     installed = {
         line.split()[0] for line in listed.stdout.splitlines() if line.endswith(" installed")
@@ -87,8 +107,20 @@ def debian_packages() -> None:
     environment = {**_environ(), **quiet}
     with step(f"install Debian packages: {' '.join(missing)}"), no_daemons():
         run(["apt-get", "-q", "-o", wait_for_others, "update"], "apt-get update", environment)
-        run(["apt-get", "-q", "-y", "-o", wait_for_others, "install", "--no-install-recommends",
-             *missing], "installing Debian packages", environment)
+        run(
+            [
+                "apt-get",
+                "-q",
+                "-y",
+                "-o",
+                wait_for_others,
+                "install",
+                "--no-install-recommends",
+                *missing,
+            ],
+            "installing Debian packages",
+            environment,
+        )
 
 
 def _environ() -> dict[str, str]:
@@ -102,7 +134,8 @@ def _python() -> str:
     for candidate in ("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable)):
         asked = subprocess.run(
             [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
-            capture_output=True, text=True,
+            capture_output=True,
+            text=True,
         )
         version = tuple(int(part) for part in asked.stdout.split())
         if asked.returncode == 0 and PYTHONS[0] <= version <= PYTHONS[1]:
@@ -122,8 +155,18 @@ def virtual_environment() -> None:
     ensure(INSTALL)
     with step(f"install OpenStack into a virtual environment (log: {LOG})"):
         run([_python(), "-m", "venv", str(VENV)], "making a virtual environment", _environ())
-        run([str(VENV_BIN / "pip"), "install", "--prefer-binary", "--disable-pip-version-check",
-             "--requirement", str(VERSIONS)], "installing OpenStack", _environ())
+        run(
+            [
+                str(VENV_BIN / "pip"),
+                "install",
+                "--prefer-binary",
+                "--disable-pip-version-check",
+                "--requirement",
+                str(VERSIONS),
+            ],
+            "installing OpenStack",
+            _environ(),
+        )
         patch(_site_packages() / PATCHED)
         complete.touch()
 

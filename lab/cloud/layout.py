@@ -61,6 +61,13 @@ NEUTRON = f"http://{API}:9696"
 CINDER = f"http://{API}:8776"
 
 DATABASES = (
-    "keystone", "glance", "placement", "nova_api", "nova", "nova_cell0", "neutron", "cinder",
+    "keystone",
+    "glance",
+    "placement",
+    "nova_api",
+    "nova",
+    "nova_cell0",
+    "neutron",
+    "cinder",
 )
 SERVICE_USERS = ("glance", "placement", "nova", "neutron", "cinder")

@@ -136,8 +136,10 @@ def down() -> None:
             supervisor.wait(timeout=60)
     # The lock is free when the last process that inherited it has ended.
     for attempt in Retrying(
-        retry=retry_if_exception_type(LabError), reraise=True,
-        stop=stop_after_delay(15 if pid else 1), wait=wait_fixed(0.2),
+        retry=retry_if_exception_type(LabError),
+        reraise=True,
+        stop=stop_after_delay(15 if pid else 1),
+        wait=wait_fixed(0.2),
     ):
         with attempt:
             held = lock.acquire()

@@ -29,10 +29,24 @@ def create(command: Sequence[str], *, log: Path, inherited: int) -> subprocess.P
     """Start `command` as process 1 of new namespaces; `inherited` is a descriptor it keeps."""
     with open(log, "ab") as output:
         return subprocess.Popen(
-            ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork",
-             "--kill-child", "--mount-proc", "--", *command],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            pass_fds=(inherited,), start_new_session=True,
+            [
+                "unshare",
+                "--net",
+                "--mount",
+                "--propagation",
+                "private",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "--",
+                *command,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(inherited,),
+            start_new_session=True,
         )
 
 
@@ -103,10 +117,18 @@ def enter(
     if not pid:
         raise LabError("no lab is running: start it with `python -m lab cloud up`")
     return [
-        "nsenter", "--target", str(pid), "--net", "--mount", "--pid",
+        "nsenter",
+        "--target",
+        str(pid),
+        "--net",
+        "--mount",
+        "--pid",
         # Who ends the outer process ends the command with it.
-        "setpriv", "--pdeathsig", "TERM",
-        "env", f"--chdir={folder or Path.cwd()}",
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        "env",
+        f"--chdir={folder or Path.cwd()}",
         *(f"{name}={value}" for name, value in environment.items()),
         *command,
     ]

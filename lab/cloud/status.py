@@ -56,9 +56,7 @@ def show() -> int:
         since = f"{time.time() - unit.since:.0f}s" if unit.since else ""
         colour = "green" if unit.ready else "red" if unit.state == "failed" else "yellow"
         why = f"{unit.reason} (log: {unit.log})" if unit.reason else ""
-        table.add_row(
-            unit.name, f"[{colour}]{unit.state}[/]", since, str(unit.restarts or ""), why
-        )
+        table.add_row(unit.name, f"[{colour}]{unit.state}[/]", since, str(unit.restarts or ""), why)
     Console(width=None if Console().is_terminal else 200).print(table)
     waiting = [unit.name for unit in listed if not unit.ready]
     print(f"not up: {', '.join(waiting)}" if waiting else "everything is up")

@@ -128,8 +128,13 @@ class Supervisor:
         """Run the unit until it ends; a service becomes ready while it runs."""
         with open(log_path(unit.name), "ab") as log, self.lock:
             process = subprocess.Popen(
-                list(unit.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=STATE, env={**environment(), **unit.environment}, start_new_session=True,
+                list(unit.command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=STATE,
+                env={**environment(), **unit.environment},
+                start_new_session=True,
             )
             self.own.add(process.pid)
         self._set(unit, "running" if unit.job else "starting", pid=process.pid)

@@ -54,7 +54,8 @@ def environment() -> dict[str, str]:
     """The environment of every unit: the virtual environment first, no proxies, no user config."""
     dropped = ("proxy", "PYTHON", "OS_", "VIRTUAL_ENV", "KUBECONFIG")
     kept = {
-        name: value for name, value in os.environ.items()
+        name: value
+        for name, value in os.environ.items()
         if not name.startswith(dropped) and not name.lower().endswith("_proxy")
     }
     system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -87,16 +88,27 @@ def _venv(program: str, service: str, *names: str) -> list[str]:
 def _uwsgi(service: str, script: str, url: str, processes: int) -> list[str]:
     return [
         str(VENV_BIN / "uwsgi"),
-        "--http-socket", url.removeprefix("http://"),
-        "--wsgi-file", str(VENV_BIN / script),
-        "--processes", str(processes),
-        "--threads", "2",
-        "--enable-threads", "--master", "--die-on-term", "--thunder-lock",
-        "--need-app", "--disable-logging",
-        "--buffer-size", "65535",
+        "--http-socket",
+        url.removeprefix("http://"),
+        "--wsgi-file",
+        str(VENV_BIN / script),
+        "--processes",
+        str(processes),
+        "--threads",
+        "2",
+        "--enable-threads",
+        "--master",
+        "--die-on-term",
+        "--thunder-lock",
+        "--need-app",
+        "--disable-logging",
+        "--buffer-size",
+        "65535",
         # The socket serves one request a connection: clients must not keep it open.
-        "--add-header", "Connection: close",
-        "--procname-prefix", f"{service} ",
+        "--add-header",
+        "Connection: close",
+        "--procname-prefix",
+        f"{service} ",
     ]
 
 
@@ -112,6 +124,7 @@ def _lab(module: str) -> list[str]:
 
 def initialisation(secrets: Secrets) -> list[Unit]:
     """The jobs that make the databases, once; a saved data folder replaces them."""
+
     def sync(name: str, command: str) -> Unit:
         return Unit(name=name, command=_shell(command), after=["databases"], job=True)
 
@@ -132,7 +145,8 @@ def initialisation(secrets: Secrets) -> list[Unit]:
                 f'printf %s "$STATEMENTS" | mariadb --socket={MYSQL_SOCKET} --user=root'
             ),
             environment={"STATEMENTS": users + database_statements},
-            after=["mariadb"], job=True,
+            after=["mariadb"],
+            job=True,
         ),
         Unit(
             name="keystone-database",
@@ -146,39 +160,61 @@ def initialisation(secrets: Secrets) -> list[Unit]:
                 f" --bootstrap-admin-url {KEYSTONE}/v3"
             ),
             environment={"OS_BOOTSTRAP_PASSWORD": secrets.admin},
-            after=["databases"], job=True,
+            after=["databases"],
+            job=True,
         ),
         Unit(
-            name="identity", command=_lab("lab.cloud.bootstrap.identity"),
-            after=["keystone"], job=True, environment={"PYTHONPATH": str(PROJECT)},
+            name="identity",
+            command=_lab("lab.cloud.bootstrap.identity"),
+            after=["keystone"],
+            job=True,
+            environment={"PYTHONPATH": str(PROJECT)},
         ),
-        sync("glance-database",
-             f"{manage['glance']} --config-file {ETC}/glance/glance-api.conf db_sync"),
+        sync(
+            "glance-database",
+            f"{manage['glance']} --config-file {ETC}/glance/glance-api.conf db_sync",
+        ),
         Unit(
-            name="placement-database", after=["databases"], job=True,
+            name="placement-database",
+            after=["databases"],
+            job=True,
             command=[*_venv("placement-manage", "placement", "placement.conf"), "db", "sync"],
         ),
-        sync("nova-database",
-             f"{nova} api_db sync\n{nova} cell_v2 map_cell0\n"
-             f"{nova} cell_v2 create_cell --name lab || {nova} cell_v2 list_cells | grep -w lab\n"
-             f"{nova} db sync"),
-        sync("neutron-database",
-             f"{VENV_BIN}/neutron-db-manage --config-file {ETC}/neutron/neutron.conf"
-             f" --config-file {ETC}/neutron/ml2.ini upgrade heads"),
-        sync("cinder-database",
-             f"{VENV_BIN}/cinder-manage --config-file {ETC}/cinder/cinder.conf db sync"),
+        sync(
+            "nova-database",
+            f"{nova} api_db sync\n{nova} cell_v2 map_cell0\n"
+            f"{nova} cell_v2 create_cell --name lab || {nova} cell_v2 list_cells | grep -w lab\n"
+            f"{nova} db sync",
+        ),
+        sync(
+            "neutron-database",
+            f"{VENV_BIN}/neutron-db-manage --config-file {ETC}/neutron/neutron.conf"
+            f" --config-file {ETC}/neutron/ml2.ini upgrade heads",
+        ),
+        sync(
+            "cinder-database",
+            f"{VENV_BIN}/cinder-manage --config-file {ETC}/cinder/cinder.conf db sync",
+        ),
         # Without this, the scheduler looks for new hosts every half minute only.
         Unit(
-            name="compute-host", after=["agents"], job=True,
+            name="compute-host",
+            after=["agents"],
+            job=True,
             command=[*_venv("nova-manage", "nova", "nova.conf"), "cell_v2", "discover_hosts"],
         ),
         Unit(
-            name="resources", command=_lab("lab.cloud.bootstrap.resources"), job=True,
-            after=["identity", "agents"], environment={"PYTHONPATH": str(PROJECT)},
+            name="resources",
+            command=_lab("lab.cloud.bootstrap.resources"),
+            job=True,
+            after=["identity", "agents"],
+            environment={"PYTHONPATH": str(PROJECT)},
         ),
         Unit(
-            name="seed", command=_lab("lab.cloud.seed"), job=True,
-            after=["resources", "compute-host"], environment={"PYTHONPATH": str(PROJECT)},
+            name="seed",
+            command=_lab("lab.cloud.seed"),
+            job=True,
+            after=["resources", "compute-host"],
+            environment={"PYTHONPATH": str(PROJECT)},
         ),
     ]
 
@@ -188,7 +224,8 @@ def services() -> list[Unit]:
     agents_after = ["neutron-server"]
     return [
         Unit(
-            name="mariadb", port=(LOOPBACK, 3306),
+            name="mariadb",
+            port=(LOOPBACK, 3306),
             command=_shell(
                 f"[ -d {MYSQL}/mysql ] || mariadb-install-db {MARIADB_CONFIG} "
                 "--auth-root-authentication-method=socket --skip-test-db --user=root\n"
@@ -196,7 +233,8 @@ def services() -> list[Unit]:
             ),
         ),
         Unit(
-            name="rabbitmq", port=(LOOPBACK, 5672),
+            name="rabbitmq",
+            port=(LOOPBACK, 5672),
             command=[RABBITMQ_PROGRAM],
             environment={
                 "RABBITMQ_NODENAME": "rabbit@localhost",
@@ -206,31 +244,49 @@ def services() -> list[Unit]:
                 "RABBITMQ_LOG_BASE": str(STATE / "rabbitmq"),
                 "RABBITMQ_LOGS": "-",
                 "ERL_EPMD_ADDRESS": LOOPBACK,
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
-                    "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
             },
         ),
         Unit(
-            name="memcached", port=(LOOPBACK, 11211),
-            command=["memcached", "-u", "root", "-l", LOOPBACK, "-p", "11211", "-m", "64",
-                     "-t", "1"],
+            name="memcached",
+            port=(LOOPBACK, 11211),
+            command=[
+                "memcached",
+                "-u",
+                "root",
+                "-l",
+                LOOPBACK,
+                "-p",
+                "11211",
+                "-m",
+                "64",
+                "-t",
+                "1",
+            ],
         ),
         Unit(
-            name="keystone", url=f"{KEYSTONE}/v3", after=["mariadb", "keystone-database"],
+            name="keystone",
+            url=f"{KEYSTONE}/v3",
+            after=["mariadb", "keystone-database"],
             command=_uwsgi("keystone", "keystone-wsgi-public", KEYSTONE, 2),
             environment={"OS_KEYSTONE_CONFIG_DIR": str(ETC / "keystone")},
         ),
         Unit(
-            name="glance-api", url=f"{GLANCE}/healthcheck", after=["mariadb", "glance-database"],
+            name="glance-api",
+            url=f"{GLANCE}/healthcheck",
+            after=["mariadb", "glance-database"],
             command=_venv("glance-api", "glance", "glance-api.conf"),
         ),
         Unit(
-            name="placement", url=f"{PLACEMENT}/", after=["mariadb", "placement-database"],
+            name="placement",
+            url=f"{PLACEMENT}/",
+            after=["mariadb", "placement-database"],
             command=_uwsgi("placement", "placement-api", PLACEMENT, 1),
             environment={"OS_PLACEMENT_CONFIG_DIR": str(ETC / "placement")},
         ),
         Unit(
-            name="neutron-server", url=f"{NEUTRON}/",
+            name="neutron-server",
+            url=f"{NEUTRON}/",
             after=["mariadb", "rabbitmq", "neutron-database"],
             command=_venv("neutron-server", "neutron", "neutron.conf", "ml2.ini"),
         ),
@@ -241,7 +297,9 @@ def services() -> list[Unit]:
             command=_venv("nova-conductor", "nova", "nova.conf"),
         ),
         Unit(
-            name="nova-api", url=f"{NOVA}/", after=["mariadb", "rabbitmq", "nova-database"],
+            name="nova-api",
+            url=f"{NOVA}/",
+            after=["mariadb", "rabbitmq", "nova-database"],
             command=_venv("nova-api-os-compute", "nova", "nova.conf"),
         ),
         Unit(
@@ -250,53 +308,86 @@ def services() -> list[Unit]:
             command=_venv("nova-scheduler", "nova", "nova.conf"),
         ),
         Unit(
-            name="cinder-api", url=f"{CINDER}/", after=["mariadb", "rabbitmq", "cinder-database"],
+            name="cinder-api",
+            url=f"{CINDER}/",
+            after=["mariadb", "rabbitmq", "cinder-database"],
             command=_venv("cinder-api", "cinder", "cinder.conf"),
         ),
         Unit(
-            name="cinder-scheduler", after=["mariadb", "rabbitmq", "cinder-database"],
+            name="cinder-scheduler",
+            after=["mariadb", "rabbitmq", "cinder-database"],
             command=_venv("cinder-scheduler", "cinder", "cinder.conf"),
         ),
         Unit(
-            name="cinder-volume", after=["cinder-scheduler", "cinder-api", "identity"],
+            name="cinder-volume",
+            after=["cinder-scheduler", "cinder-api", "identity"],
             command=_venv("cinder-volume", "cinder", "cinder.conf"),
         ),
         # Agents that start before neutron-server answers back off for minutes.
         Unit(
-            name="neutron-linuxbridge-agent", after=agents_after,
-            command=_venv("neutron-linuxbridge-agent", "neutron",
-                          "neutron.conf", "linuxbridge-agent.ini"),
+            name="neutron-linuxbridge-agent",
+            after=agents_after,
+            command=_venv(
+                "neutron-linuxbridge-agent", "neutron", "neutron.conf", "linuxbridge-agent.ini"
+            ),
         ),
         Unit(
-            name="neutron-dhcp-agent", after=agents_after,
+            name="neutron-dhcp-agent",
+            after=agents_after,
             command=_venv("neutron-dhcp-agent", "neutron", "neutron.conf", "dhcp-agent.ini"),
         ),
         Unit(
-            name="neutron-l3-agent", after=agents_after,
+            name="neutron-l3-agent",
+            after=agents_after,
             command=_venv("neutron-l3-agent", "neutron", "neutron.conf", "l3-agent.ini"),
         ),
         Unit(
-            name="neutron-metadata-agent", after=agents_after,
-            command=_venv("neutron-metadata-agent", "neutron",
-                          "neutron.conf", "metadata-agent.ini"),
+            name="neutron-metadata-agent",
+            after=agents_after,
+            command=_venv(
+                "neutron-metadata-agent", "neutron", "neutron.conf", "metadata-agent.ini"
+            ),
         ),
         Unit(
             name="nova-compute",
-            after=["neutron-server", "nova-conductor", "placement", "keystone", "glance-api",
-                   "identity"],
+            after=[
+                "neutron-server",
+                "nova-conductor",
+                "placement",
+                "keystone",
+                "glance-api",
+                "identity",
+            ],
             command=_venv("nova-compute", "nova", "nova-compute.conf"),
         ),
         Unit(
-            name="nova-metadata", port=(API, NOVA_METADATA_PORT), after=["nova-api"],
+            name="nova-metadata",
+            port=(API, NOVA_METADATA_PORT),
+            after=["nova-api"],
             command=_venv("nova-api-metadata", "nova", "nova.conf"),
         ),
         # The cloud is up when this job has ended.
         Unit(
-            name="agents", job=True, environment={"PYTHONPATH": str(PROJECT)},
-            after=["keystone", "glance-api", "placement", "neutron-server", "nova-api",
-                   "cinder-api", "nova-metadata", "nova-compute", "cinder-volume",
-                   "neutron-linuxbridge-agent", "neutron-dhcp-agent", "neutron-l3-agent",
-                   "neutron-metadata-agent", "nova-scheduler", "identity"],
+            name="agents",
+            job=True,
+            environment={"PYTHONPATH": str(PROJECT)},
+            after=[
+                "keystone",
+                "glance-api",
+                "placement",
+                "neutron-server",
+                "nova-api",
+                "cinder-api",
+                "nova-metadata",
+                "nova-compute",
+                "cinder-volume",
+                "neutron-linuxbridge-agent",
+                "neutron-dhcp-agent",
+                "neutron-l3-agent",
+                "neutron-metadata-agent",
+                "nova-scheduler",
+                "identity",
+            ],
             command=_lab("lab.cloud.bootstrap.agents"),
         ),
     ]

@@ -52,7 +52,5 @@ def ensure(releases: Sequence[str] = ()) -> str:
     if not plain.exists():
         base.make_image(base.rootfs(), plain)
     glance.register(BASE_NAME, plain, {})
-    glance.register(
-        name(releases[0]), file, {"kubernetes_versions": ",".join(releases)}
-    )
+    glance.register(name(releases[0]), file, {"kubernetes_versions": ",".join(releases)})
     return name(releases[0])

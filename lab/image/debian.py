@@ -120,8 +120,10 @@ def _layer(root: Path, packages: Iterable[str], links: dict[str, str]) -> Layer:
             names.update(line.strip("/") for line in path.read_text().splitlines())
     for name in sorted(names):
         source = root / name
-        if name in ("", ".") or name.startswith(_HEAPS) or not (
-            source.exists() or source.is_symlink()
+        if (
+            name in ("", ".")
+            or name.startswith(_HEAPS)
+            or not (source.exists() or source.is_symlink())
         ):
             continue
         # A package may still name a file by its old place: /bin is a link to /usr/bin now.

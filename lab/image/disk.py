@@ -31,9 +31,20 @@ def make_image(rootfs: Path, target: Path) -> Path:
             with open(raw, "wb") as handle:
                 os.truncate(handle.fileno(), size)
             _run(
-                "mke2fs", "-q", "-F", "-t", "ext4", "-L", "root", "-m", "0",
-                "-E", "lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0",
-                "-d", rootfs, raw,
+                "mke2fs",
+                "-q",
+                "-F",
+                "-t",
+                "ext4",
+                "-L",
+                "root",
+                "-m",
+                "0",
+                "-E",
+                "lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0",
+                "-d",
+                rootfs,
+                raw,
             )
             if target.suffix == ".qcow2":
                 _run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, done)

@@ -62,8 +62,16 @@ def test_status_says_that_everything_is_up() -> None:
     result = lab("status")
     assert result.returncode == 0
     assert "everything is up" in result.stdout
-    for name in ("keystone", "glance-api", "placement", "nova-compute", "neutron-l3-agent",
-                 "cinder-volume", "mariadb", "rabbitmq"):
+    for name in (
+        "keystone",
+        "glance-api",
+        "placement",
+        "nova-compute",
+        "neutron-l3-agent",
+        "cinder-volume",
+        "mariadb",
+        "rabbitmq",
+    ):
         assert name in result.stdout
 
 
@@ -78,8 +86,15 @@ def test_every_api_answers_the_labs_user(command: str) -> None:
 
 
 def test_run_keeps_folder_streams_and_exit_status(tmp_path: Path) -> None:
-    result = lab("run", "--", "sh", "-c", "pwd; cat; echo bad >&2; exit 7",
-                 cwd=tmp_path, input="from outside\n")
+    result = lab(
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "pwd; cat; echo bad >&2; exit 7",
+        cwd=tmp_path,
+        input="from outside\n",
+    )
     assert (result.returncode, result.stdout) == (7, f"{tmp_path}\nfrom outside\n")
     assert result.stderr == "bad\n"
 
@@ -99,11 +114,16 @@ def test_run_without_a_command_says_how() -> None:
 
 def test_who_ends_run_ends_its_command() -> None:
     marker = "86399.125"
-    with subprocess.Popen([sys.executable, "-m", "lab", "run", "--", "sleep", marker],
-                          cwd=PROJECT) as outer:
+    with subprocess.Popen(
+        [sys.executable, "-m", "lab", "run", "--", "sleep", marker], cwd=PROJECT
+    ) as outer:
+
         def sleeping() -> list[psutil.Process]:
-            return [p for p in psutil.process_iter(["cmdline"])
-                    if p.info["cmdline"] == ["sleep", marker]]
+            return [
+                p
+                for p in psutil.process_iter(["cmdline"])
+                if p.info["cmdline"] == ["sleep", marker]
+            ]
 
         for _ in range(100):
             if sleeping():

@@ -80,8 +80,10 @@ def test_processor_time_is_limited_to_the_flavors(server: Server) -> None:
 
 
 def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
-    server.ssh("sudo sh -ec 'mkdir -p /o/l /o/u /o/w /o/m; "
-               "mount -t overlay -o lowerdir=/o/l,upperdir=/o/u,workdir=/o/w o /o/m; umount /o/m'")
+    server.ssh(
+        "sudo sh -ec 'mkdir -p /o/l /o/u /o/w /o/m; "
+        "mount -t overlay -o lowerdir=/o/l,upperdir=/o/u,workdir=/o/w o /o/m; umount /o/m'"
+    )
     server.ssh("sudo sysctl -w net.ipv4.ip_forward=1")
     server.ssh("sudo sh -c 'head -c1 /dev/kmsg >/dev/null; test -c /dev/fuse'")
     server.ssh("sudo ip link add vx0 type vxlan id 7 dstport 4789 && sudo ip link del vx0")
@@ -90,8 +92,10 @@ def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
     assert server.ssh("findmnt -n -o FSTYPE /") == "ext4"
     # What the kubelet asks of control groups, on either version.
     folders = "if [ -f cgroup.controllers ]; then echo .; else echo cpu cpuacct memory pids; fi"
-    server.ssh(f"cd /sys/fs/cgroup; for c in $({folders}); do sudo mkdir $c/t && sudo rmdir $c/t"
-               " || exit; done")
+    server.ssh(
+        f"cd /sys/fs/cgroup; for c in $({folders}); do sudo mkdir $c/t && sudo rmdir $c/t"
+        " || exit; done"
+    )
 
 
 def test_a_closed_port_is_closed_until_a_rule_opens_it(project: Project, server: Server) -> None:

@@ -12,7 +12,9 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from lab.cloud.bootstrap import admin
 
 NETWORK_AGENTS = {
-    "neutron-linuxbridge-agent", "neutron-dhcp-agent", "neutron-l3-agent",
+    "neutron-linuxbridge-agent",
+    "neutron-dhcp-agent",
+    "neutron-l3-agent",
     "neutron-metadata-agent",
 }
 COMPUTE_SERVICES = {"nova-conductor", "nova-scheduler", "nova-compute"}
@@ -34,15 +36,15 @@ def missing(cloud: Connection) -> set[str]:
     network = {a.binary for a in cloud.network.agents() if reported(a.last_heartbeat_at, since)}
     compute = {s.binary for s in cloud.compute.services() if reported(s.updated_at, since)}
     volume = {s.binary for s in cloud.block_storage.services() if reported(s.updated_at, since)}
-    return (
-        (NETWORK_AGENTS - network) | (COMPUTE_SERVICES - compute) | (VOLUME_SERVICES - volume)
-    )
+    return (NETWORK_AGENTS - network) | (COMPUTE_SERVICES - compute) | (VOLUME_SERVICES - volume)
 
 
 @retry(
     retry=retry_if_exception_type((NotYetError, SDKException)),
     before_sleep=lambda state: print(state.outcome and state.outcome.exception(), flush=True),
-    stop=stop_after_delay(600), wait=wait_fixed(0.5), reraise=True,
+    stop=stop_after_delay(600),
+    wait=wait_fixed(0.5),
+    reraise=True,
 )
 def wait(cloud: Connection) -> None:
     """Return when none is missing."""

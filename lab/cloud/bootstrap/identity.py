@@ -34,8 +34,7 @@ def service_users(cloud: Connection, password: str) -> None:
         name="service", domain_id="default"
     )
     roles = [
-        identity.find_role(name) or identity.create_role(name=name)
-        for name in ("service", "admin")
+        identity.find_role(name) or identity.create_role(name=name) for name in ("service", "admin")
     ]
     for name in SERVICE_USERS:
         user = identity.find_user(name) or identity.create_user(

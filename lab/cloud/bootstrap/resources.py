@@ -59,8 +59,12 @@ def external_network(cloud: Connection) -> None:
     if not network.subnet_ids:
         start, end = FLOATING_RANGE
         cloud.network.create_subnet(
-            name=EXTERNAL_NETWORK, network_id=network.id, ip_version=4, cidr=EXTERNAL_CIDR,
-            gateway_ip=API, is_dhcp_enabled=False,
+            name=EXTERNAL_NETWORK,
+            network_id=network.id,
+            ip_version=4,
+            cidr=EXTERNAL_CIDR,
+            gateway_ip=API,
+            is_dhcp_enabled=False,
             allocation_pools=[{"start": start, "end": end}],
         )
 
@@ -68,9 +72,7 @@ def external_network(cloud: Connection) -> None:
 def volume_type(cloud: Connection) -> None:
     """The one kind of volume."""
     if not cloud.block_storage.find_type(BACKEND):
-        cloud.block_storage.create_type(
-            name=BACKEND, extra_specs={"volume_backend_name": BACKEND}
-        )
+        cloud.block_storage.create_type(name=BACKEND, extra_specs={"volume_backend_name": BACKEND})
 
 
 def main() -> None:

@@ -63,8 +63,12 @@ def files(secrets: Secrets) -> dict[str, str]:
         "oslo_concurrency": locks("neutron"),
         "oslo_messaging_rabbit": RABBIT,
         "quotas": {
-            "quota_network": 100, "quota_subnet": 100, "quota_port": 1000, "quota_router": 50,
-            "quota_floatingip": 100, "quota_security_group": 200,
+            "quota_network": 100,
+            "quota_subnet": 100,
+            "quota_port": 1000,
+            "quota_router": 50,
+            "quota_floatingip": 100,
+            "quota_security_group": 200,
             "quota_security_group_rule": 2000,
         },
     }
@@ -84,7 +88,9 @@ def files(secrets: Secrets) -> dict[str, str]:
         "linux_bridge": {"bridge_mappings": f"{PHYSICAL_NETWORK}:{BRIDGE}"},
         "vxlan": {"enable_vxlan": True, "local_ip": API, "l2_population": False},
         "securitygroup": {
-            "enable_security_group": True, "enable_ipset": True, "firewall_driver": "iptables",
+            "enable_security_group": True,
+            "enable_ipset": True,
+            "firewall_driver": "iptables",
         },
         "agent": {"polling_interval": 1},
     }
