@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
+from lab import gobuild
 from lab.image import programs
 from lab.paths import CACHE, ensure
 
@@ -26,34 +26,34 @@ _CRDS = ("addons", "github.com/kubernetes-csi/external-snapshotter/client/v8", "
 def export() -> Path:
     """A folder with one folder for each chart, for the program's `addons.chartDirectory`."""
     for name, (module, path, inside) in _SOURCES.items():
-        _put(name, [(programs.source(module, path) / inside, ".", "*")])
+        if not _current(name, gobuild.fingerprint(programs.MODULES / module)):
+            _put(name, [(programs.source(module, path) / inside, ".", "*")])
     module, path, inside = _CRDS
-    crds = programs.source(module, path) / inside
     for own in sorted(_OWN.iterdir()):
-        _put(own.name, [(own, ".", "*"), (crds, "crds", "snapshot.storage.k8s.io_*.yaml")])
+        if not _current(own.name, gobuild.fingerprint(own, str(_CRDS))):
+            crds = programs.source(module, path) / inside
+            _put(own.name, [(own, ".", "*"), (crds, "crds", "snapshot.storage.k8s.io_*.yaml")])
     return CHARTS
 
 
+def _current(name: str, key: str) -> bool:
+    """Whether the chart was made from this; if not, note what it will be made from."""
+    mark = ensure(CHARTS) / f".{name}.key"
+    if (CHARTS / name).is_dir() and mark.exists() and mark.read_text() == key:
+        return True
+    shutil.rmtree(CHARTS / name, ignore_errors=True)
+    mark.write_text(key)
+    return False
+
+
 def _put(name: str, sources: list[tuple[Path, str, str]]) -> None:
-    """Copy (folder, place in the chart, pattern) together; the chart appears complete or not."""
-    digest = hashlib.sha256()
-    files: dict[str, Path] = {}
-    for folder, place, pattern in sources:
-        for path in sorted(folder.rglob(pattern)):
-            if path.is_file():
-                files[str(Path(place) / path.relative_to(folder))] = path
-    for inside, path in files.items():
-        digest.update(inside.encode() + b"\0" + path.read_bytes() + b"\0")
-    mark = CHARTS / f".{name}.sha256"
-    target = ensure(CHARTS) / name
-    if target.is_dir() and mark.exists() and mark.read_text() == digest.hexdigest():
-        return
+    """Copy (folder, place in the chart, pattern) together; the chart appears when complete."""
     partial = CHARTS / f".{name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    for inside, path in files.items():
-        ensure((partial / inside).parent)
-        # Contents only: the module cache is read-only.
-        shutil.copyfile(path, partial / inside)
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
-    mark.write_text(digest.hexdigest())
+    for folder, place, pattern in sources:
+        for path in sorted(p for p in folder.rglob(pattern) if p.is_file()):
+            copy = partial / place / path.relative_to(folder)
+            ensure(copy.parent)
+            # Contents only: the module cache is read-only.
+            shutil.copyfile(path, copy)
+    partial.rename(CHARTS / name)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab.console import step
@@ -22,14 +23,19 @@ _FILES = Path(__file__).with_name("node-files")
 
 def build(releases: Sequence[str]) -> Path:
     """The image with the first release installed and all of them within reach of install.sh."""
+    if os.geteuid() != 0:
+        raise LabError("making the node image needs root: run again with sudo")
+    # The compilers wait for each other, the base system waits for the network: both at once.
+    with ThreadPoolExecutor(1) as background:
+        system = background.submit(base.rootfs)
+        programs.build_all(releases)
+        system.result()
     parts = [archives.kubernetes(release) for release in releases]
     parts += [archives.cilium(), archives.openstack(), archives.tests()]
     key = _fingerprint(releases, parts)
     target = CACHE / "image" / f"node-{releases[0]}-{key}.qcow2"
     if target.exists():
         return target
-    if os.geteuid() != 0:
-        raise LabError("making the node image needs root: run again with sudo")
     root = ensure(target.parent) / ".node.partial"
     with step(f"bake the node image for Kubernetes {', '.join(releases)}"):
         shutil.rmtree(root, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab import gobuild
@@ -167,8 +167,9 @@ def source(name: str, path: str) -> Path:
     return gobuild.module_folder(MODULES / name, path)
 
 
-def build_all() -> None:
-    """Build what one release needs and is missing, what a first cluster needs first."""
-    kubernetes(versions.KUBERNETES)
+def build_all(releases: Sequence[str]) -> None:
+    """Build everything that is missing."""
+    for release in releases:
+        kubernetes(release)
     for build in (containerd, etcd, coredns, cloud_provider_openstack, cilium, addons, crictl):
         build()
