@@ -35,14 +35,22 @@ FEATURES = {
     "veth (CONFIG_VETH)": "ip link add t0 type veth peer name t1",
     "bridge (CONFIG_BRIDGE)": "ip link add t2 type bridge",
     "vxlan (CONFIG_VXLAN)": "ip link add t3 type vxlan id 1 dstport 4789",
-    "bridge firewall (CONFIG_BRIDGE_NETFILTER)": "test -e /proc/sys/net/bridge/bridge-nf-call-iptables",
-    "nf_tables (CONFIG_NF_TABLES, CONFIG_NFT_COMPAT)": "iptables -A FORWARD -m physdev --physdev-is-bridged -j ACCEPT",
+    "bridge firewall (CONFIG_BRIDGE_NETFILTER)": (
+        "test -e /proc/sys/net/bridge/bridge-nf-call-iptables"
+    ),
+    "nf_tables (CONFIG_NF_TABLES, CONFIG_NFT_COMPAT)": (
+        "iptables -A FORWARD -m physdev --physdev-is-bridged -j ACCEPT"
+    ),
     "NAT (CONFIG_NF_NAT)": "iptables -t nat -A POSTROUTING -j MASQUERADE",
-    "connection tracking zones (CONFIG_NETFILTER_XT_TARGET_CT)": "iptables -t raw -A PREROUTING -j CT --zone 1",
+    "connection tracking zones (CONFIG_NETFILTER_XT_TARGET_CT)": (
+        "iptables -t raw -A PREROUTING -j CT --zone 1"
+    ),
     "ebtables (CONFIG_BRIDGE_NF_EBTABLES or its nf_tables form)": "ebtables -L",
     "ipset (CONFIG_IP_SET)": "ipset create t4 hash:net",
-    "overlay (CONFIG_OVERLAY_FS)": "mount -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && "
-    "mount -t overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w overlay /mnt/m",
+    "overlay (CONFIG_OVERLAY_FS)": (
+        "mount -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && "
+        "mount -t overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w overlay /mnt/m"
+    ),
     "xfs (CONFIG_XFS_FS)": "grep -qw xfs /proc/filesystems",
     "loop devices (CONFIG_BLK_DEV_LOOP)": "test -c /dev/loop-control",
     "process namespaces (CONFIG_PID_NS)": "test -e /proc/self/ns/pid",

@@ -244,7 +244,9 @@ def services() -> list[Unit]:
                 "RABBITMQ_LOG_BASE": str(STATE / "rabbitmq"),
                 "RABBITMQ_LOGS": "-",
                 "ERL_EPMD_ADDRESS": LOOPBACK,
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                    "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+                ),
             },
         ),
         Unit(
