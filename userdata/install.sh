@@ -258,9 +258,9 @@ import_images() {
 
 installed_version() {
   case $1 in
-  kubeadm) kubeadm version -o short ;;
-  kubelet) kubelet --version | cut -d' ' -f2 ;;
-  kubectl) kubectl version --client | sed -n 's/^Client Version: //p' ;;
+    kubeadm) kubeadm version -o short ;;
+    kubelet) kubelet --version | cut -d' ' -f2 ;;
+    kubectl) kubectl version --client | sed -n 's/^Client Version: //p' ;;
   esac 2>/dev/null || true
 }
 
@@ -373,27 +373,27 @@ main() {
   load_settings
   mask_apt_daily
   case ${1:-all} in
-  kubectl)
-    want_packages "${gateway_packages[@]}"
-    want_programs kubectl
-    ;;
-  kubeadm)
-    want_programs kubeadm
-    import_images
-    ;;
-  all)
-    want_packages "${packages[@]}"
-    want_containerd
-    want_programs kubeadm kubelet kubectl
-    if [ -x "${artifacts}/crictl" ] && [ ! -e /usr/bin/crictl ]; then
-      install -m 0755 "${artifacts}/crictl" /usr/bin/crictl
-    fi
-    configure_kernel
-    configure_containerd
-    import_images
-    want_kubelet_unit
-    ;;
-  *) fail "unknown verb '$1': use kubectl, kubeadm or all" ;;
+    kubectl)
+      want_packages "${gateway_packages[@]}"
+      want_programs kubectl
+      ;;
+    kubeadm)
+      want_programs kubeadm
+      import_images
+      ;;
+    all)
+      want_packages "${packages[@]}"
+      want_containerd
+      want_programs kubeadm kubelet kubectl
+      if [ -x "${artifacts}/crictl" ] && [ ! -e /usr/bin/crictl ]; then
+        install -m 0755 "${artifacts}/crictl" /usr/bin/crictl
+      fi
+      configure_kernel
+      configure_containerd
+      import_images
+      want_kubelet_unit
+      ;;
+    *) fail "unknown verb '$1': use kubectl, kubeadm or all" ;;
   esac
 }
 

@@ -107,9 +107,7 @@ def test_packages_bring_what_they_depend_on(tmp_path: Path) -> None:
 def required(module: str) -> list[str]:
     """The requirements of a module, as `path version`."""
     lines = (programs.MODULES / module / "go.mod").read_text().splitlines()
-    return [
-        line.strip().removeprefix("require ").removesuffix(" // indirect") for line in lines
-    ]
+    return [line.strip().removeprefix("require ").removesuffix(" // indirect") for line in lines]
 
 
 @pytest.mark.parametrize(
