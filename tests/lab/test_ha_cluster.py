@@ -1,0 +1,144 @@
+"""The promise: two gateways, three masters, workers that come, leave and roll, and faults."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab import image, settings
+from lab.cloud import namespace
+from lab.image import glance, node, versions
+from lab.paths import PROJECT
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
+
+pytestmark = pytest.mark.ha
+
+MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The cluster, up; whatever happens it is destroyed at the end."""
+    ha = Cluster("ha", settings.cluster(image=image.ensure()))
+    try:
+        ha.up()
+        yield ha
+    finally:
+        ha.destroy()
+
+
+def servers() -> dict[str, str]:
+    """Name to id of every server in the project."""
+    return {server["Name"]: server["ID"] for server in openstack("server", "list")}
+
+
+@contextmanager
+def polled_api(cluster: Cluster) -> Iterator[list[float]]:
+    """Ask the API through the floating IP five times a second; yields the times of failures."""
+    endpoint = cluster.stack.outputs()["apiEndpoint"]
+    failures: list[float] = []
+    stop = threading.Event()
+    script = f"while sleep 0.2; do curl -sk -m 2 {endpoint}/readyz || echo; echo; done"
+    client = subprocess.Popen(
+        namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
+    )
+
+    def read() -> None:
+        assert client.stdout is not None
+        for line in client.stdout:
+            if line.strip() != "ok" and not stop.is_set():
+                failures.append(time.monotonic())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield failures
+    finally:
+        stop.set()
+        client.terminate()
+        client.wait()
+
+
+def test_every_node_is_ready(cluster: Cluster) -> None:
+    assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
+
+
+def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.up() == {}
+
+
+def test_workers_come_and_leave_and_the_others_stay(cluster: Cluster) -> None:
+    before = servers()
+    cluster.up(workerCount=3)
+    assert cluster.nodes()["ha-worker-2"]
+    cluster.up(workerCount=1)
+    assert sorted(cluster.nodes()) == [*MASTERS, "ha-worker-0"]
+    after = servers()
+    assert after.items() <= before.items()
+    cluster.up(workerCount=2)
+
+
+def test_a_master_deleted_behind_the_programs_back_is_replaced(cluster: Cluster) -> None:
+    run("openstack", "server", "delete", "--wait", "ha-master-0")
+    cluster.stack.pulumi("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs")
+    assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
+    members = cluster.kubectl(
+        *("-n", "kube-system", "exec", "etcd-ha-master-1", "--", "etcdctl"),
+        *("--endpoints=https://127.0.0.1:2379", "--cacert=/etc/kubernetes/pki/etcd/ca.crt"),
+        *("--cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt",),
+        *("--key=/etc/kubernetes/pki/etcd/healthcheck-client.key", "member", "list"),
+    )
+    assert sorted(line.split(", ")[2] for line in members.splitlines()) == MASTERS
+
+
+@pytest.mark.parametrize("seconds", [5, 15, 30])
+def test_an_update_that_is_killed_converges_when_run_again(
+    cluster: Cluster, seconds: float
+) -> None:
+    cluster.stack.configure({"workerCount": 3})
+    update = subprocess.Popen(
+        namespace.enter(cluster.stack.command("up", "--yes", "--skip-preview"), environment={}),
+        cwd=PROJECT,
+        env=cluster.stack.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(seconds)
+    update.send_signal(signal.SIGKILL)
+    update.wait()
+    # The engine notes what it was doing; an operator clears that after a crash.
+    cluster.stack.pulumi("cancel", "--yes", check=False, capture=True)
+    cluster.stack.pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+    cluster.up(workerCount=3)
+    assert cluster.nodes()["ha-worker-2"]
+    cluster.up(workerCount=2)
+
+
+def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
+    glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
+    before = servers()
+    with polled_api(cluster) as failures:
+        cluster.up(image="node-image-2")
+    after = servers()
+    assert sorted(after) == sorted(before)
+    assert not set(after.values()) & set(before.values())
+    assert all(cluster.nodes().values())
+    # A gateway's turn moves the VIP; a poll or two may fall into each move.
+    assert len(failures) < 50, len(failures)
+
+
+def test_destroy_ends_when_the_api_is_gone_and_leaves_nothing(cluster: Cluster) -> None:
+    for name in MASTERS:
+        run("openstack", "server", "delete", "--wait", name)
+    cluster.destroy()
+    assert left_in_project() == {}
+    history = json.loads(cluster.stack.pulumi("stack", "export", capture=True).stdout)
+    assert len(history["deployment"].get("resources") or []) <= 1
