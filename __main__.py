@@ -105,7 +105,7 @@ Addons(
     f"{name}-addons",
     AddonsArgs(
         settings=cluster.addons,
-        check_sources=cluster.cloud_checks,
+        checks=cluster.cloud_checks,
         cluster_name=name,
         master_count=cluster.master_count,
         # Until the API has answered once there is no cluster to ask, whatever its address.

@@ -19,6 +19,7 @@ from addons import (
     monitoring,
     snapshots,
 )
+from addons.api import when_it_answers
 from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import Installer, mirror_images
@@ -30,11 +31,11 @@ class AddonsArgs:
     """What the add-ons must know of the cluster."""
 
     settings: AddonsSettings
-    # Whether a preview asks the chart repositories if they are there.
-    check_sources: bool
+    # Whether chart repositories and the API are asked if they are there, before they are needed.
+    checks: bool
     cluster_name: str
     master_count: int
-    # The API must answer when this is known and what the component depends on is there.
+    # Unknown until the cluster exists.
     kubeconfig: pulumi.Input[str]
     # Of the machines' network.
     mtu: pulumi.Input[int]
@@ -60,8 +61,7 @@ class Addons(pulumi.ComponentResource):
         self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         settings = args.settings
-        ask = args.check_sources and pulumi.runtime.is_dry_run()
-        chart.check(charts(settings), settings, ask=ask)
+        chart.check(charts(settings), settings, ask=args.checks and pulumi.runtime.is_dry_run())
         if settings.image_registry is not None:
             opts = pulumi.ResourceOptions.merge(
                 opts, pulumi.ResourceOptions(transforms=[mirror_images(settings.image_registry)])
@@ -70,10 +70,12 @@ class Addons(pulumi.ComponentResource):
         self._args = args
         self.provider = kubernetes.Provider(
             name,
-            kubeconfig=args.kubeconfig,
+            kubeconfig=when_it_answers(args.kubeconfig) if args.checks else args.kubeconfig,
             # Without a name of its own the cluster is its kubeconfig, and a renewed certificate
             # would replace every object.
             cluster_identifier=args.cluster_name,
+            # A refresh keeps what it cannot ask about, so that the machines can be refreshed.
+            skip_update_unreachable=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._installer = Installer(

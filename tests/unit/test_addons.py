@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import http.server
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pulumi
 import pytest
+from pulumi.output import Unknown
 from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
 
-from addons import chart, cinder_csi, cloud_conf
+from addons import api, chart, cinder_csi, cloud_conf
 from addons.cloud_conf import Credential
 from addons.install import mirror_images, mirrored
 from addons.settings import AddonsSettings
@@ -68,7 +70,8 @@ def install(
     *,
     masters: int = 3,
     preview: bool = False,
-    check_sources: bool = False,
+    checks: bool = False,
+    kubeconfig: str = "kubeconfig",
     ca_certificate: str | None = None,
 ) -> AddonsRun:
     """Register the component alone."""
@@ -82,10 +85,10 @@ def install(
             "demo-addons",
             AddonsArgs(
                 settings=AddonsSettings.model_validate(raw or {}),
-                check_sources=check_sources,
+                checks=checks,
                 cluster_name="demo",
                 master_count=masters,
-                kubeconfig=pulumi.Output.secret("kubeconfig"),
+                kubeconfig=pulumi.Output.secret(kubeconfig),
                 mtu=pulumi.Output.from_input(1450),
                 subnet_id=pulumi.Output.from_input("subnet-id"),
                 external_network_id="public-id",
@@ -541,9 +544,10 @@ class TestChartSource:
     ) -> None:
         asked: list[bool] = []
         monkeypatch.setattr(chart, "check", lambda *_, ask: asked.append(ask))
+        monkeypatch.setattr("components.addons.when_it_answers", lambda kubeconfig: kubeconfig)
         for preview in (True, False):
-            for check_sources in (True, False):
-                install(preview=preview, check_sources=check_sources)
+            for checks in (True, False):
+                install(preview=preview, checks=checks)
         assert asked == [True, False, False, False]
 
 
@@ -587,3 +591,64 @@ def test_a_line_break_stays_inside_its_value() -> None:
     assert cloud_conf.text({"A": {"k": "x\ny"}}, {"A": {"l": "z"}, "B": {"m": ""}}) == (
         '[A]\nk = "x\\ny"\nl = "z"\n[B]\nm = ""\n'
     )
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """An API that is not ready when first asked."""
+
+    statuses: ClassVar[list[int]] = []
+
+    def do_GET(self) -> None:
+        self.send_response(self.statuses.pop(0) if self.path == "/readyz" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def api_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(api, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(api, "_PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(chart, "check", lambda *_, ask: None)
+    with http.server.HTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class TestApi:
+    @staticmethod
+    def install(server: str, *, preview: bool) -> Mapping[str, Any]:
+        kubeconfig = json.dumps({"clusters": [{"cluster": {"server": server}}]})
+        run = install(preview=preview, checks=True, kubeconfig=kubeconfig)
+        [provider] = run.all("pulumi:providers:kubernetes").values()
+        return provider.inputs
+
+    @pytest.mark.parametrize("preview", [True, False])
+    @pytest.mark.parametrize("status", [200, 401, 403])
+    def test_an_api_that_answers_is_asked_once(
+        self, api_address: str, monkeypatch: pytest.MonkeyPatch, preview: bool, status: int
+    ) -> None:
+        monkeypatch.setattr(Api, "statuses", [status])
+        assert self.install(api_address, preview=preview)["kubeconfig"]
+
+    def test_an_update_waits_for_it(
+        self, api_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Api, "statuses", [500, 503, 200])
+        assert self.install(api_address, preview=False)["kubeconfig"]
+        assert not Api.statuses
+
+    def test_an_update_that_waited_in_vain_says_so(
+        self, api_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(api, "_UPDATE_SECONDS", 0.0)
+        monkeypatch.setattr(Api, "statuses", [500])
+        with pytest.raises(Exception, match=r"does not answer \(HTTP status 500\)"):
+            self.install(api_address, preview=False)
+
+    def test_a_preview_goes_on_without_it(self, api_address: str) -> None:
+        inputs = self.install("http://127.0.0.1:1", preview=True)
+        assert isinstance(inputs["kubeconfig"], Unknown)
+        assert inputs["clusterIdentifier"] == "demo"
