@@ -54,10 +54,22 @@ lab-down: venv ## Take the lab down; only its cache stays.
 lab-status: venv ## What of the lab is up, and what is not and why.
 	$(LAB) status
 
+# What every test on the lab needs; each step takes no time when it is done already.
+.PHONY: lab-cloud
+lab-cloud: venv ## Tool chain, cloud and node image, without a cluster (root).
+	$(LAB) toolchain
+	$(LAB) cloud up
+	$(LAB) image
+
+# The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
-lab-ci: venv ## The part of lab-test that CI runs: the lab itself, and the smallest cluster.
-	$(BIN)/pytest -v tests/lab -m small
+lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, servers, the lab itself.
+	$(BIN)/pytest -v tests/lab/test_small_cluster.py
+	$(LAB) run -- $(BIN)/pytest -v tests/lab/test_servers.py
+	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
-lab-test: venv ## Every test on the lab: real cloud, real engine, real clusters (root).
-	$(BIN)/pytest -v tests/lab
+lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clusters (root).
+	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py
+	$(LAB) run -- $(BIN)/pytest -v tests/lab/test_servers.py
+	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py

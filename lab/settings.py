@@ -77,8 +77,7 @@ def cluster(*, image: str, masters: int = 3, gateways: int = 2, workers: int = 2
         "addons": {
             "chartDirectory": str(CHARTS),
             "cni": {"values": CILIUM},
-            # Their images cannot be built from package registries.
-            "cinderCsi": {"enabled": False},
-            "metricsServer": {"enabled": False},
+            # The zones of Nova and Cinder have different names here.
+            "cinderCsi": {"cloudConfig": {"BlockStorage": {"ignore-volume-az": "true"}}},
         },
     }

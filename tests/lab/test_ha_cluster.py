@@ -18,8 +18,6 @@ from lab.image import glance, node, versions
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 
-pytestmark = pytest.mark.ha
-
 MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import Cluster, left_in_project, openstack, run
-
-pytestmark = pytest.mark.small
+from tests.lab.cluster import Cluster, left_in_project, openstack, run, wait_until
 
 WEB = """
 apiVersion: v1
@@ -40,6 +38,25 @@ spec:
     image: docker.io/lab/busybox:1
     imagePullPolicy: Never
     command: [sleep, "3600"]
+"""
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: writer, labels: {app: writer}}
+spec:
+  containers:
+  - name: writer
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sh, -c, "echo kept > /data/file; sleep 3600"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 """
 
 DENY = """
@@ -75,7 +92,9 @@ def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> 
     outputs = cluster.stack.outputs()
     state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
     keys = {
-        resource["urn"].rsplit("::", 1)[-1]: resource["outputs"]["privateKeyPem"]
+        resource["urn"].rsplit("::", 1)[-1]: json.loads(
+            resource["outputs"]["privateKeyPem"]["plaintext"]
+        )
         for resource in json.loads(state)["deployment"]["resources"]
         if resource["type"].endswith(":PrivateKey")
     }
@@ -99,6 +118,20 @@ def test_pods_talk_by_name_and_a_policy_keeps_them_apart(cluster: Cluster) -> No
     assert cluster.kubectl(*fetch, check=False) == ""
     cluster.kubectl("delete", "networkpolicy", "deny")
     cluster.kubectl("delete", "pod,service", "-l", "app", "--wait=false", check=False)
+
+
+def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=180s")
+    assert cluster.kubectl("exec", "writer", "--", "cat", "/data/file").strip() == "kept"
+    assert len(openstack("volume", "list")) == 1
+    # It stays: destroy must find and delete it.
+
+
+def test_metrics_are_there_for_kubectl_top(cluster: Cluster) -> None:
+    wait_until(
+        lambda: "small-worker-0" in cluster.kubectl("top", "nodes", check=False), "metrics", 120
+    )
 
 
 def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
