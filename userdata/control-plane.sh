@@ -313,9 +313,11 @@ join_once() {
   at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
   (umask 077 && discovery >"$RUN_DIR/discovery.conf")
   begin_attempt join
-  run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} || return
+  local status=0
+  run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} || status=$?
   rm -f -- "$RUN_DIR/discovery.conf"
   forget_token
+  return "$status"
 }
 
 finish_entering() {
@@ -407,7 +409,7 @@ converge_configuration() {
   etcd_manifest "$config"
   for pod in "${STATIC_PODS[@]}"; do
     if [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]]; then
-      wait_for 180 "$pod to start anew" other_container "$pod" "${container[$pod]}" ||
+      wait_for "${RESTART_TIMEOUT:-180}" "$pod to start anew" other_container "$pod" "${container[$pod]}" ||
         die "$pod does not start with its new configuration" kubelet.service
     fi
   done
@@ -491,7 +493,7 @@ restart_static_pod() {
   step "restart $1"
   id=$(container_of "$1") || die "crictl does not answer" containerd.service
   [[ -z $id ]] || run crictl stop --timeout 30 "$id" || die "$1 does not stop"
-  wait_for 120 "$1 to start anew" other_container "$1" "$id" || die "$1 does not come back" kubelet.service
+  wait_for "${RESTART_TIMEOUT:-180}" "$1 to start anew" other_container "$1" "$id" || die "$1 does not come back" kubelet.service
   wait_for_own_api
 }
 
