@@ -33,7 +33,7 @@ on_node_script() {
 wait_for_api() {
   step "wait for the API"
   wait_for "${API_TIMEOUT:-600}" "the cluster's API" api_answers ||
-    die "the API does not answer from this gateway: $(kube get --raw /readyz 2>&1 | tail -n 1)" haproxy.service
+    die "the API does not answer from this gateway: $(complaint kube get --raw /readyz)" haproxy.service
 }
 
 # --- ready ------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ join_worker() {
   local state
   step "join"
   # A machine that was just prepared answers: its bootstrap ran a moment ago.
-  wait_for 120 "SSH to $NODE_NAME" node_state || die "no SSH connection to $SSH_USER@$TARGET_IP: $(on_node true 2>&1 | tail -n 1)"
+  wait_for 120 "SSH to $NODE_NAME" node_state || die "no SSH connection to $SSH_USER@$TARGET_IP: $(complaint on_node true)"
   state=$(<"$FOLDER/state")
   read_node "$NODE_NAME" || die "the cluster does not say whether a Node $NODE_NAME exists"
   if [[ $state == joined && -n $node_exists ]]; then
@@ -112,7 +112,7 @@ not_ready() {
 wait_for_api_server() {
   step "wait for the API server of $NODE_NAME"
   wait_for 240 "the API server of $NODE_NAME" api_server_ready ||
-    die "the API server at $TARGET_IP:6443 is not ready: $(kube --server="https://$TARGET_IP:6443" get --raw '/readyz?verbose' 2>&1 | grep -v '^\[+\]' | head -n 5)"
+    die "the API server at $TARGET_IP:6443 is not ready: $(complaint kube --server="https://$TARGET_IP:6443" get --raw '/readyz?verbose')"
 }
 
 api_server_ready() {
@@ -245,7 +245,8 @@ abandon() {
 
 # pods_are_gone: none left but mirror pods and those of DaemonSets.
 pods_are_gone() {
-  [[ -z $(pods_left) ]]
+  local left
+  left=$(pods_left) && [[ -z $left ]]
 }
 
 pods_left() {
@@ -255,20 +256,21 @@ pods_left() {
 }
 
 force_pods() {
-  local namespace name
+  local left namespace name
+  left=$(pods_left) || die "the pods of $NODE_NAME could not be listed"
   while read -r namespace name _; do
     [[ -n $name ]] || continue
     log "deleting $namespace/$name by force"
     kube -n "$namespace" delete pod "$name" --grace-period=0 --force --wait=false --ignore-not-found >/dev/null 2>&1 ||
       die "$namespace/$name could not be deleted"
-  done < <(pods_left)
+  done <<<"$left"
 }
 
 wait_for_volumes() {
   step "wait for volumes to detach"
   wait_for "${DETACH_TIMEOUT:-300}" "the volumes of $NODE_NAME to detach" volumes_are_gone && return
-  [[ $1 != true ]] || die "volumes are still attached to $NODE_NAME: $(volumes_left)"
-  log "volumes are still noted as attached to the dead $NODE_NAME; deleting its server detaches them: $(volumes_left)"
+  [[ $1 != true ]] || die "volumes are still attached to $NODE_NAME: $(complaint volumes_left)"
+  log "volumes are still noted as attached to the dead $NODE_NAME; deleting its server detaches them: $(complaint volumes_left)"
 }
 
 volumes_are_gone() {

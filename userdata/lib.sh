@@ -62,6 +62,11 @@ unit_log() {
     sed 's/^/  | /' >&2
 }
 
+# complaint COMMAND...: the last lines of what a command that fails says, for an error's text.
+complaint() {
+  { "$@" 2>&1 </dev/null || true; } | tail -n 3
+}
+
 unexpected() {
   die "line $2: \"$3\" ended with status $1"
 }

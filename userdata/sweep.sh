@@ -11,7 +11,7 @@ LIMIT=${SWEEP_TIMEOUT:-300}
 
 sweep() {
   step "ask the API"
-  if ! wait_for 20 "the cluster's API" api_answers; then
+  if ! wait_for "${API_TIMEOUT:-20}" "the cluster's API" api_answers; then
     log "the API does not answer: load balancers and volumes that the cluster made in the cloud stay"
     return
   fi
@@ -26,9 +26,9 @@ load_balancers() {
     [[ -n $name ]] || continue
     log "deleting Service $namespace/$name"
     attempt kube -n "$namespace" delete service "$name" --wait=false --ignore-not-found
-  done < <(services)
+  done < <(services || log "the Services could not be listed")
   wait_for "$LIMIT" "the load balancers to go" no_services ||
-    log "still there, look for them in the cloud: $(services | paste -sd,)"
+    log "still there, look for them in the cloud: $(complaint services | paste -sd,)"
 }
 
 services() {
@@ -57,7 +57,7 @@ volumes() {
     [[ $namespace != kube-system ]] || continue
     attempt kube -n "$namespace" scale deployments --all --replicas=0
     attempt kube -n "$namespace" delete statefulsets --all --wait=false
-  done < <(kube get namespaces -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}')
+  done < <(namespaces || log "the namespaces could not be listed")
   if kube get customresourcedefinition volumesnapshots.snapshot.storage.k8s.io >/dev/null 2>&1; then
     attempt kube delete volumesnapshots.snapshot.storage.k8s.io --all --all-namespaces --wait=false
   fi
@@ -68,7 +68,11 @@ volumes() {
     [[ $namespace == kube-system ]] || attempt kube -n "$namespace" delete pods --all --wait=false
   done <<<"$claims"
   wait_for "$LIMIT" "the volumes to go" no_volumes ||
-    log "still there, look for them in the cloud: $(volumes_left | paste -sd,)"
+    log "still there, look for them in the cloud: $(complaint volumes_left | paste -sd,)"
+}
+
+namespaces() {
+  kube get namespaces -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}'
 }
 
 # What the storage driver made and must delete; volumes that are to be kept are not waited for.

@@ -1,0 +1,224 @@
+"""A machine made of a folder: the scripts run as they are, the programs they call are fakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+USERDATA = Path(__file__).resolve().parents[2] / "userdata"
+
+# Everything that would act on the real machine, or reach another one.
+FAKED = (
+    "apt-get", "blkid", "crictl", "curl", "e2fsck", "findfs", "haproxy", "ip", "journalctl",
+    "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount", "mountpoint",
+    "openssl", "ssh", "sshd", "sync", "sysctl", "systemctl",
+)  # fmt: skip
+
+# Answers by the first rule whose pattern is found in "program argument argument ...".
+FAKE = f"""#!{sys.executable} -IS
+import json, os, re, sys
+here = os.path.dirname(os.path.abspath(__file__))
+name = os.path.basename(sys.argv[0])
+line = " ".join([name, *sys.argv[1:]])
+text = sys.stdin.read() if name == "ssh" or line.endswith(" -f -") else ""
+with open(os.path.join(here, "calls"), "a") as calls:
+    calls.write(json.dumps({{"line": line, "stdin": text}}) + "\\n")
+with open(os.path.join(here, "rules")) as rules:
+    for number, rule in enumerate(json.load(rules)):
+        if not re.search(rule["pattern"], line):
+            continue
+        used = os.path.join(here, f"used-{{number}}")
+        if rule["times"]:
+            count = len(open(used).read()) if os.path.exists(used) else 0
+            if count >= rule["times"]:
+                continue
+            with open(used, "a") as file:
+                file.write("x")
+        if rule["does"]:
+            exec(rule["does"])
+        sys.stdout.write(rule["prints"])
+        sys.stderr.write(rule["complains"])
+        sys.exit(rule["status"])
+"""
+
+# These two are called for every line.
+LOGGER = '#!/bin/bash\nprintf "%s\\n" "$*" >>"${0%/*}/journal"\n'
+SYSTEMD_CAT = '#!/bin/bash\ncat >>"${0%/*}/journal"\n'
+
+
+class Result:
+    """How a script ended."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.status = done.returncode
+        self.stdout = done.stdout
+        self.log = done.stderr
+
+    def __repr__(self) -> str:
+        return f"status {self.status}\n{self.log}{self.stdout}"
+
+
+class Machine:
+    """The folder of a run, the root below which the scripts write, and the fakes."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "root"
+        self.folder = base / "folder"
+        self.fakes = base / "fakes"
+        for folder in (self.root, self.folder, self.fakes):
+            folder.mkdir()
+        for script in USERDATA.glob("*.sh"):
+            shutil.copy(script, self.folder)
+        self.write("install.sh", '#!/bin/bash\nkubeadm fake-install "$@"\n')
+        (self.fakes / "fake").write_text(FAKE)
+        (self.fakes / "fake").chmod(0o755)
+        for name in FAKED:
+            shutil.copy(self.fakes / "fake", self.fakes / name)
+        for name, text in {"logger": LOGGER, "systemd-cat": SYSTEMD_CAT}.items():
+            (self.fakes / name).write_text(text)
+            (self.fakes / name).chmod(0o755)
+        self.rules: list[dict[str, Any]] = []
+        self.environment: dict[str, str] = {}
+        for path, text in {
+            "etc/hosts": "127.0.0.1 localhost\n",
+            "proc/sys/net/ipv4/ip_nonlocal_bind": "1\n",
+        }.items():
+            self.place(path, text)
+
+    def write(self, name: str, text: str) -> None:
+        """Put a file into the folder of the run."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def place(self, path: str, text: str = "") -> Path:
+        """Put a file below the root."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        return target
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    def has(self, path: str) -> bool:
+        return (self.root / path).exists()
+
+    def node_env(self, values: Mapping[str, str]) -> None:
+        self.write("node.env", "".join(f"{key}='{value}'\n" for key, value in values.items()))
+
+    def answer(
+        self,
+        pattern: str,
+        prints: str = "",
+        *,
+        status: int = 0,
+        complains: str = "",
+        times: int = 0,
+        does: str = "",
+    ) -> None:
+        """What a fake does when its command line matches; the latest rule counts most.
+
+        `times` 0 means always; `does` is Python that the fake runs.
+        """
+        self.rules.insert(
+            0,
+            {"pattern": pattern, "prints": prints, "status": status, "complains": complains,
+             "times": times, "does": does},
+        )  # fmt: skip
+
+    def run(self, script: str, *arguments: str, stdin: str = "") -> Result:
+        return self.bash(["bash", f"./{script}", *arguments], stdin)
+
+    def lib(self, commands: str) -> Result:
+        """Run commands with lib.sh loaded."""
+        return self.bash(["bash", "-c", f"source ./lib.sh\n{commands}", "trial.sh", "check"], "")
+
+    def bash(self, command: Sequence[str], stdin: str) -> Result:
+        (self.fakes / "rules").write_text(json.dumps(self.rules))
+        for used in self.fakes.glob("used-*"):
+            used.unlink()
+        (self.fakes / "calls").write_text("")
+        done = subprocess.run(
+            command, cwd=self.folder, input=stdin, capture_output=True, text=True, timeout=60,
+            check=False,
+            env={
+                "PATH": f"{self.fakes}:{os.environ['PATH']}",
+                "OPENSTACK_KUBERNETES_ROOT": str(self.root),
+                "WAIT_PAUSE": "0.05",
+                "API_TIMEOUT": "1",
+                "RESTART_TIMEOUT": "1",
+                "OWN_API_TIMEOUT": "0",
+                **self.environment,
+            },
+        )  # fmt: skip
+        return Result(done)
+
+    @property
+    def recorded(self) -> list[dict[str, str]]:
+        lines = (self.fakes / "calls").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def calls(self) -> list[str]:
+        """Command lines of the last run."""
+        return [entry["line"] for entry in self.recorded]
+
+    @property
+    def journal(self) -> str:
+        """What went to the journal in all runs."""
+        return (self.fakes / "journal").read_text()
+
+    def called(self, text: str) -> list[str]:
+        return [line for line in self.calls if text in line]
+
+    def order(self, *texts: str) -> None:
+        """Assert that the calls with these texts came in this order."""
+        calls = self.calls
+        positions = [
+            next((i for i, line in enumerate(calls) if text in line), None) for text in texts
+        ]
+        assert None not in positions, (dict(zip(texts, positions, strict=True)), calls)
+        assert positions == sorted(p for p in positions if p is not None), calls
+
+
+COMMON = {
+    "CLUSTER_NAME": "demo",
+    "KUBERNETES_VERSION": "v1.36.3",
+    "API_NAME": "api.demo.internal",
+    "CONTROL_PLANE_ADDRESSES": "10.8.0.21 10.8.0.22 10.8.0.23 10.8.0.24 10.8.0.25",
+    "NODE_HOSTS": "10.8.0.21=demo-master-0 10.8.0.22=demo-master-1",
+    "IGNORE_PREFLIGHT_ERRORS": "Swap",
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A bare machine with a folder that has only the settings every machine has."""
+    made = Machine(tmp_path)
+    made.node_env({**COMMON, "NODE_NAME": "demo-node", "NODE_IP": "10.8.0.99"})
+    made.write("ca.crt", "the CA\n")
+    return made
+
+
+@pytest.fixture
+def make_machine(tmp_path: Path) -> Callable[[Mapping[str, str]], Machine]:
+    """Machines with further settings."""
+
+    def make(values: Mapping[str, str]) -> Machine:
+        base = tmp_path / f"machine-{len(list(tmp_path.iterdir()))}"
+        base.mkdir()
+        made = Machine(base)
+        made.node_env({**COMMON, **values})
+        made.write("ca.crt", "the CA\n")
+        return made
+
+    return make

@@ -1,0 +1,409 @@
+"""gate.sh and sweep.sh: a node comes, a node leaves, a cluster goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.scripts.conftest import COMMON, Machine, Result
+
+NO_NETWORK = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:Network plugin returns error: cni plugin not initialized"
+)
+PODS = "etcd-a demo-master-0 True\netcd-b demo-master-1 True\netcd-c demo-master-2 True\n"
+
+
+def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -> str:
+    """What kubectl prints of a Node."""
+    parts = (name, fields.get("cordoned", ""), fields.get("provider", ""),
+             fields.get("address", "10.8.0.41"), ready, message)  # fmt: skip
+    return "|".join(parts)
+
+
+def etcd_member(last: int, name: str) -> str:
+    address = f"https://10.8.0.{last}"
+    return f"{last}, started, {name}, {address}:2380, {address}:2379, false\n"
+
+
+def healthy(*lasts: int) -> str:
+    return "".join(f"https://10.8.0.{last}:2379 is healthy: successfully\n" for last in lasts)
+
+
+@pytest.fixture
+def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
+    """A gateway with the folder of a gate; the cluster answers, the node's machine too."""
+
+    def machine(**values: str) -> Machine:
+        made = make_machine(
+            {
+                **COMMON,
+                "ROLE": "worker",
+                "NODE_NAME": "demo-worker-0",
+                "NODE_IP": "10.8.0.41",
+                "SSH_USER": "debian",
+                **values,
+            }
+        )
+        made.write("kubeconfig", "")
+        made.write("ssh_key", "key\n")
+        made.write("known_hosts", "10.8.0.41 ecdsa-sha2-nistp256 AAAA\n")
+        made.answer("config view --raw", "Q0E=")
+        made.answer("get nodes -o", "demo-worker-0 demo-worker-1")
+        made.answer("get node demo-worker-0", node("demo-worker-0"))
+        made.answer("get node demo-worker-1", node("demo-worker-1"))
+        made.answer("^ssh .*worker.sh state", "joined\n")
+        made.environment.update(READY_TIMEOUT="1", DETACH_TIMEOUT="1", SWEEP_TIMEOUT="1")
+        return made
+
+    return machine
+
+
+@pytest.fixture
+def master(make: Callable[..., Machine]) -> Callable[..., Machine]:
+    """The same for the control plane demo-master-2, the third of three."""
+
+    def machine(**values: str) -> Machine:
+        made = make(ROLE="control-plane", NODE_NAME="demo-master-2", NODE_IP="10.8.0.23", **values)
+        made.answer("get nodes -o", "demo-master-0 demo-master-1 demo-master-2")
+        for name in ("demo-master-0", "demo-master-1", "demo-master-2"):
+            made.answer(f"get node {name}", node(name))
+        made.answer("get pods -l component=etcd", PODS)
+        made.answer(
+            "member list",
+            etcd_member(21, "demo-master-0")
+            + etcd_member(22, "demo-master-1")
+            + etcd_member(23, "demo-master-2"),
+        )
+        made.answer("endpoint health", healthy(21, 22, 23))
+        return made
+
+    return machine
+
+
+def ready(machine: Machine) -> Result:
+    return machine.run("gate.sh", "ready")
+
+
+def leave(machine: Machine) -> Result:
+    return machine.run("gate.sh", "leave")
+
+
+# --- ready --------------------------------------------------------------------------------------
+
+
+def test_a_new_worker_joins_with_a_token_of_its_own(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", "", times=1)
+    result = ready(machine)
+    assert result.status == 0, result
+    machine.order("create -f -", "worker.sh join", "delete secret bootstrap-token-")
+    sent = next(e["stdin"] for e in machine.recorded if "worker.sh join" in e["line"])
+    assert "server: https://api.demo.internal:7443" in sent
+    token = sent.split("token: ")[1].split()[0]
+    assert not machine.called(token.split(".")[1])
+
+
+def test_ssh_checks_the_host_key_it_was_given(make: Callable[..., Machine]) -> None:
+    machine = make()
+    ready(machine)
+    command = machine.called("worker.sh state")[0]
+    for option in (
+        "StrictHostKeyChecking=yes", "HostKeyAlgorithms=ecdsa-sha2-nistp256", "BatchMode=yes",
+        "GlobalKnownHostsFile=/dev/null", "debian@10.8.0.41",
+    ):  # fmt: skip
+        assert option in command
+    assert (machine.folder / "ssh_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) -> None:
+    machine = make()
+    assert ready(machine).status == 0
+    assert not machine.called("worker.sh join")
+    assert not machine.called("create")
+    assert not machine.called("uncordon")
+
+
+def test_a_stale_node_of_an_earlier_machine_goes_first(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    assert ready(machine).status == 0
+    machine.order("delete node demo-worker-0", "worker.sh join")
+
+
+def test_the_name_of_a_living_machine_is_not_taken(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", address="10.8.0.77"))
+    result = ready(machine)
+    assert "Ready at 10.8.0.77, which is not this machine (10.8.0.41)" in result.log
+    assert not machine.called("delete node")
+
+
+def test_labels_taints_and_uncordon(make: Callable[..., Machine]) -> None:
+    machine = make(NODE_LABELS="pool=big,disk=ssd", NODE_TAINTS="gpu=true:NoSchedule")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    assert ready(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big disk=ssd")
+    assert machine.called("taint node demo-worker-0 --overwrite gpu=true:NoSchedule")
+    assert machine.called("uncordon demo-worker-0")
+
+
+@pytest.mark.parametrize("message", [NO_NETWORK, f"[{NO_NETWORK}, CSINode is not yet initialized]"])
+def test_a_node_may_wait_for_a_network_that_comes_later(
+    make: Callable[..., Machine], message: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", message))
+    result = ready(machine)
+    assert result.status == 0
+    assert "waits for the network add-on, which is not installed yet: accepted" in result.log
+
+
+@pytest.mark.parametrize(
+    ("message", "paths"),
+    [
+        (NO_NETWORK, "/lib/modules /etc/cni/net.d"),
+        (f"[{NO_NETWORK}, PLEG is not healthy]", ""),
+        ("PLEG is not healthy", ""),
+    ],
+)
+def test_any_other_reason_is_waited_for_and_shown(
+    make: Callable[..., Machine], message: str, paths: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", message))
+    machine.answer("get node demo-worker-0 .*range .status.conditions.*=", "Ready=False why\n")
+    machine.answer("get daemonsets", paths)
+    machine.answer("^ssh .*journalctl", "the kubelet's last words\n")
+    machine.rules.insert(0, machine.rules.pop(2))
+    result = ready(machine)
+    assert result.status == 1
+    assert "demo-worker-0 did not become Ready" in result.log
+    assert "the kubelet's last words" in result.log
+
+
+def test_a_failed_join_shows_why_and_takes_the_token_back(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("^ssh .*worker.sh join", status=1, complains="kubeadm says no\n")
+    result = ready(machine)
+    assert result.status == 1
+    assert "kubeadm says no" in result.log
+    assert machine.called("delete secret bootstrap-token-")
+
+
+def test_without_the_api_it_says_so(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get --raw /readyz", status=1, complains="connection refused\n")
+    for verb in ("api", "ready", "leave"):
+        machine.environment["API_TIMEOUT"] = "0"
+        result = machine.run("gate.sh", verb)
+        assert result.status == 1
+        assert "the API does not answer from this gateway: connection refused" in result.log
+
+
+def test_a_control_plane_is_ready_when_its_own_api_server_is(
+    master: Callable[..., Machine],
+) -> None:
+    machine = master()
+    assert ready(machine).status == 0
+    assert machine.called("--server=https://10.8.0.23:6443 get --raw /readyz")
+    assert not machine.called("ssh")
+
+
+# --- leave --------------------------------------------------------------------------------------
+
+
+def test_a_worker_leaves_in_order(make: Callable[..., Machine]) -> None:
+    machine = make()
+    result = leave(machine)
+    assert result.status == 0, result
+    machine.order(
+        "cordon demo-worker-0", "drain demo-worker-0 --ignore-daemonsets --delete-emptydir-data",
+        "get volumeattachments", "worker.sh reset", "delete node demo-worker-0",
+    )  # fmt: skip
+    assert not machine.called("etcdctl")
+
+
+def test_nothing_is_removed_when_the_drain_fails(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1, complains="cannot evict pod shop/db\n")
+    result = leave(machine)
+    assert result.status == 1
+    assert "cannot evict pod shop/db" in result.log
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh reset")
+    assert not machine.called("delete node")
+
+
+def test_a_machine_that_dies_during_the_drain_is_given_up(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=2)
+    machine.answer("^ssh ", status=255)
+    assert leave(machine).status == 0
+    assert len(machine.called(" drain ")) == 1
+    assert machine.called("out-of-service=nodeshutdown:NoExecute")
+
+
+def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")
+    result = leave(machine)
+    assert result.status == 1
+    assert "volumes are still attached to demo-worker-0: pv-1" in result.log
+    assert not machine.called("worker.sh reset")
+
+
+def test_a_healthy_node_stays_while_another_is_ill(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-1", node("demo-worker-1", "Unknown", "silent"))
+    result = leave(machine)
+    assert result.status == 1
+    assert "not Ready: demo-worker-1" in result.log
+    assert not machine.called("cordon")
+
+
+def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
+    machine = make()
+    for name in ("demo-worker-0", "demo-worker-1"):
+        machine.answer(f"get node {name}", node(name, "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    machine.answer(
+        "get pods --all-namespaces",
+        "kube-system cilium-x DaemonSet\nshop web-1 ReplicaSet\n",
+        times=3,
+    )
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\n")
+    result = leave(machine)
+    assert result.status == 0, result
+    assert not machine.called(" drain ")
+    machine.order(
+        "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service",
+        "delete node demo-worker-0",
+    )
+    assert "taken for dead" in result.log
+    assert "deleting its server detaches them: pv-1" in result.log
+
+
+def test_a_node_that_is_gone_needs_no_drain(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", "")
+    result = leave(machine)
+    assert result.status == 0
+    assert "nothing to drain" in result.log
+    assert not machine.called("cordon")
+    assert machine.called("worker.sh reset")
+
+
+def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID="openstack:///old")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", provider="openstack:///new"))
+    result = leave(machine)
+    assert result.status == 0
+    assert "another machine's by now" in result.log
+    assert not machine.called("cordon")
+    assert not machine.called("delete")
+
+
+def test_a_control_plane_leaves_etcd_before_its_machine_is_reset(
+    master: Callable[..., Machine],
+) -> None:
+    machine = master()
+    result = leave(machine)
+    assert result.status == 0, result
+    machine.order(
+        "endpoint health", " drain ", "member remove 23", "control-plane.sh reset",
+        "delete node demo-master-2",
+    )  # fmt: skip
+    assert not any(" exec etcd-c " in line for line in machine.calls)
+
+
+@pytest.mark.parametrize(
+    ("members", "well", "status"),
+    [
+        ((21, 22, 23), (21, 22, 23), 0),
+        ((21, 22, 23), (21, 22), 0),
+        ((21, 22, 23), (21, 23), 1),
+        ((21, 23), (21, 23), 0),
+        ((21, 23), (23,), 1),
+        ((21, 22, 24, 25, 23), (21, 22, 24, 23), 0),
+        ((21, 22, 24, 25, 23), (21, 22, 23), 1),
+        ((21, 22), (21, 22), 0),
+    ],
+)
+def test_etcd_keeps_a_healthy_majority(
+    master: Callable[..., Machine], members: tuple[int, ...], well: tuple[int, ...], status: int
+) -> None:
+    machine = master()
+    names = {23: "demo-master-2"}
+    machine.answer(
+        "member list", "".join(etcd_member(last, names.get(last, f"m{last}")) for last in members)
+    )
+    machine.answer("endpoint health", healthy(*well), status=len(members) - len(well))
+    result = leave(machine)
+    assert result.status == status, result
+    if status:
+        assert "demo-master-2 cannot leave: of the" in result.log
+        assert not machine.called("cordon")
+        assert not machine.called("member remove")
+
+
+def test_the_last_control_plane_does_not_leave(master: Callable[..., Machine]) -> None:
+    machine = master()
+    machine.answer("get nodes -o", "demo-master-2")
+    machine.answer("get pods -l component=etcd", "etcd-c demo-master-2 True\n")
+    result = leave(machine)
+    assert "cannot leave: no other control plane's etcd answers" in result.log
+    assert not machine.called("cordon")
+
+
+# --- sweep --------------------------------------------------------------------------------------
+
+
+def test_sweep_removes_what_controllers_made(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get services", "shop front\n", times=1)
+    machine.answer("get persistentvolumeclaims", "shop\nshop\n")
+    machine.answer("get namespaces", "kube-system\nshop\n")
+    machine.answer("get nodes -o name", "node/a\nnode/b\n")
+    result = machine.run("sweep.sh")
+    assert result.status == 0, result
+    machine.order(
+        "-n shop delete service front", "cordon node/a node/b", "-n shop scale deployments",
+        "-n shop delete statefulsets", "-n shop delete persistentvolumeclaims --all",
+        "-n shop delete pods --all",
+    )  # fmt: skip
+    assert not machine.called("-n kube-system delete")
+
+
+def test_sweep_does_nothing_where_there_is_nothing(make: Callable[..., Machine]) -> None:
+    machine = make()
+    assert machine.run("sweep.sh").status == 0
+    assert not machine.called("cordon")
+    assert not machine.called("delete")
+
+
+def test_sweep_says_what_stays_and_goes_on(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get services", "shop front\n")
+    machine.answer("get persistentvolumeclaims", "shop\n")
+    machine.answer("get persistentvolumes ", "pv-1 volume-uuid\n")
+    machine.answer(" delete | scale | cordon ", status=1, complains="forbidden\n")
+    result = machine.run("sweep.sh")
+    assert result.status == 0, result
+    assert "still there, look for them in the cloud: shop front" in result.log
+    assert "still there, look for them in the cloud: pv-1 volume-uuid" in result.log
+
+
+def test_sweep_goes_on_when_the_api_is_gone(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get --raw /readyz", status=1)
+    machine.environment["API_TIMEOUT"] = "0"
+    result = machine.run("sweep.sh")
+    assert result.status == 0
+    assert "the API does not answer" in result.log

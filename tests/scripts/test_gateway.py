@@ -1,0 +1,244 @@
+"""gateway.sh: what it writes, and that it disturbs nobody."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.conftest import COMMON, Machine
+
+GATEWAY = {
+    **COMMON,
+    "ROLE": "gateway",
+    "NODE_NAME": "demo-gateway-1",
+    "NODE_IP": "10.8.0.12",
+    "VIP": "10.8.0.10",
+    "VRRP_ID": "11",
+    "GATEWAY_ADDRESSES": "10.8.0.11 10.8.0.12",
+    "PEERS": "10.8.0.11",
+    "INGRESS_ADDRESSES": "10.8.0.21 10.8.0.22",
+    "INGRESS_HTTP_PORT": "30080",
+    "INGRESS_HTTPS_PORT": "30443",
+}
+
+HAPROXY = "etc/haproxy/haproxy.cfg"
+KEEPALIVED = "etc/keepalived/keepalived.conf"
+
+
+@pytest.fixture
+def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
+    """A gateway on eth7, whose settings the test may change."""
+
+    def make(**values: str) -> Machine:
+        machine = make_machine({**GATEWAY, **values})
+        machine.answer(
+            "^ip -o -4 address",
+            "2: eth7    inet 10.8.0.12/24 metric 9 brd 10.8.0.255 scope global eth7\\    valid\n",
+        )
+        return machine
+
+    return make
+
+
+def section(text: str, head: str) -> str:
+    """One section of haproxy.cfg."""
+    found = re.search(rf"^{re.escape(head)}\n((?:  .*\n)+)", text, re.MULTILINE)
+    assert found, text
+    return found.group(1)
+
+
+def test_haproxy(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    assert machine.run("gateway.sh", "configure").status == 0
+    config = machine.read(HAPROXY)
+    front = section(config, "frontend api")
+    for bind in ("10.8.0.10:6443", "127.0.0.1:6443", "127.0.0.1:7443"):
+        assert f"  bind {bind}\n" in front
+    back = section(config, "backend api")
+    assert "http-check send meth GET uri /readyz" in back
+    assert "check check-ssl verify required ca-file" in back
+    assert "inter 500ms fastinter 200ms" in back
+    # tcp-ut is ignored in default-server, and shutdown-sessions leaves clients hanging.
+    for last in range(21, 26):
+        assert f"  server 10.8.0.{last} 10.8.0.{last}:6443 tcp-ut 2s\n" in back
+    assert "shutdown-sessions" not in config
+    assert "server 10.8.0.22 10.8.0.22:30443" in section(config, "listen ingress-https")
+    assert "proxy-v2" not in config
+    assert "server gateway-1 10.8.0.12:22" in section(config, "listen ssh-1")
+    assert "bind 10.8.0.10:2201" in section(config, "listen ssh-1")
+    assert "bind 127.0.0.1:" in section(config, "frontend health")
+
+
+def test_the_ingress_is_told_the_clients_address_when_it_wants_to(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway(INGRESS_PROXY_PROTOCOL="true")
+    machine.run("gateway.sh", "configure")
+    assert "send-proxy-v2 check-send-proxy" in section(machine.read(HAPROXY), "listen ingress-http")
+
+
+@pytest.mark.parametrize("missing", ["INGRESS_ADDRESSES", "INGRESS_HTTP_PORT"])
+def test_no_ingress_no_port_80(gateway: Callable[..., Machine], missing: str) -> None:
+    machine = gateway(**{missing: ""})
+    assert machine.run("gateway.sh", "configure").status == 0
+    assert "ingress-http\n" not in machine.read(HAPROXY)
+
+
+def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    (machine.folder / "ca.crt").unlink()
+    assert machine.run("gateway.sh", "configure").status == 0
+    config = machine.read(HAPROXY)
+    assert "frontend api" not in config
+    assert "listen ssh-0" in config
+
+
+def test_keepalived(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    config = machine.read(KEEPALIVED)
+    for line in (
+        "vrrp_version 3", "vrrp_garp_master_repeat 3", "enable_script_security", "state BACKUP",
+        "nopreempt", "interface eth7", "virtual_router_id 11", "advert_int 0.3", "priority 190",
+        "unicast_src_ip 10.8.0.12", "10.8.0.10/24 dev eth7",
+    ):  # fmt: skip
+        assert f"  {line}\n" in config, line
+    assert re.search(r"unicast_peer \{\n\s+10\.8\.0\.11\n\s+\}", config)
+
+
+def test_a_single_gateway_talks_to_nobody(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(GATEWAY_ADDRESSES="10.8.0.12", PEERS="")
+    machine.run("gateway.sh", "configure")
+    assert "unicast" not in machine.read(KEEPALIVED)
+
+
+def test_sshd_takes_many_at_once(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    config = machine.read("etc/ssh/sshd_config.d/10-openstack-kubernetes.conf")
+    assert "MaxStartups 200:30:400\nMaxSessions 200\n" in config
+    assert "PasswordAuthentication no\n" in config
+    machine.order("sshd -t", "systemctl try-reload-or-restart ssh.service")
+
+
+def test_a_second_run_touches_nothing_and_a_change_reloads(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    assert machine.run("gateway.sh", "configure").status == 0
+    changing = ("start", "restart", "reload", "try-reload-or-restart", "enable")
+    assert not [line for line in machine.called("systemctl") if line.split()[1] in changing]
+    machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
+    machine.run("gateway.sh", "configure")
+    assert machine.called("systemctl reload") == ["systemctl reload -- haproxy.service"]
+    assert not machine.called("restart")
+
+
+def test_a_unit_that_is_down_is_started(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.answer("^systemctl is-(active|enabled)", status=3)
+    machine.run("gateway.sh", "configure")
+    for unit in ("haproxy", "keepalived"):
+        assert machine.called(f"systemctl --quiet enable -- {unit}.service")
+        assert machine.called(f"systemctl start -- {unit}.service")
+
+
+def test_a_bad_configuration_is_not_put_in_place(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    before = machine.read(HAPROXY)
+    machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
+    machine.answer("^haproxy -c", status=1, complains="parsing [x:1] : nonsense")
+    result = machine.run("gateway.sh", "configure")
+    assert result.status == 1
+    assert "HAProxy refuses its configuration: parsing [x:1] : nonsense" in result.log
+    assert machine.read(HAPROXY) == before
+
+
+def test_an_address_that_is_not_a_gateways_is_named(gateway: Callable[..., Machine]) -> None:
+    result = gateway(GATEWAY_ADDRESSES="10.8.0.11").run("gateway.sh", "configure")
+    assert "NODE_IP 10.8.0.12 is not one of GATEWAY_ADDRESSES (10.8.0.11)" in result.log
+
+
+def test_first_boot_needs_no_more_than_four_files(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    for path in machine.folder.iterdir():
+        if path.name not in {"lib.sh", "gateway.sh", "node.env", "ca.crt"}:
+            path.unlink()
+    assert machine.run("gateway.sh", "configure").status == 0
+    assert not machine.called("fake-install")
+
+
+def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    assert machine.called("fake-install kubectl")
+
+
+@pytest.mark.skipif(
+    not shutil.which("haproxy", path="/usr/sbin:/usr/bin"), reason="no HAProxy here"
+)
+@pytest.mark.parametrize("proxy_protocol", ["true", "false"])
+def test_haproxy_itself_takes_the_configuration(
+    gateway: Callable[..., Machine], tmp_path: Path, proxy_protocol: str
+) -> None:
+    machine = gateway(INGRESS_PROXY_PROTOCOL=proxy_protocol)
+    certificate = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-keyout", tmp_path / "key", "-subj", "/CN=test", "-days", "1"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    machine.write("ca.crt", certificate)
+    machine.run("gateway.sh", "configure")
+    # The machine that runs the tests may have no user haproxy.
+    config = re.sub(r"\n  (user|group) haproxy", "", machine.read(HAPROXY))
+    config = re.sub(r"stats socket \S+", "stats socket /run/haproxy.sock", config)
+    (tmp_path / "haproxy.cfg").write_text(config)
+    done = subprocess.run(
+        [shutil.which("haproxy", path="/usr/sbin:/usr/bin") or "", "-c", "-f", "haproxy.cfg"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+
+
+INTERFACES = [name for _, name in socket.if_nameindex() if name != "lo"]
+
+
+@pytest.mark.skipif(
+    not shutil.which("keepalived", path="/usr/sbin:/usr/bin") or not INTERFACES,
+    reason="no keepalived here, or no network interface",
+)
+def test_keepalived_itself_takes_the_configuration(
+    gateway: Callable[..., Machine], tmp_path: Path
+) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    # An interface that is there, and a script that root alone may write, which no test's can be.
+    config = machine.read(KEEPALIVED).replace("eth7", INTERFACES[0])
+    config = re.sub(r'script ".*"', 'script "/bin/true"', config)
+    (tmp_path / "keepalived.conf").write_text(config)
+    done = subprocess.run(
+        [shutil.which("keepalived", path="/usr/sbin:/usr/bin") or "", "--config-test",
+         "--use-file", tmp_path / "keepalived.conf"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 or (done.returncode == -signal.SIGTERM and not said), said
+
+
+def test_the_health_script_asks_haproxy(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
+    assert script.stat().st_mode & 0o777 == 0o755
+    assert "</dev/tcp/127.0.0.1/8404" in script.read_text().replace("<>", "<")
+    # Nobody listens there on a machine that runs tests.
+    done = subprocess.run([script], capture_output=True, timeout=10, check=False)
+    assert done.returncode != 0

@@ -1,0 +1,213 @@
+"""lib.sh: files, messages, waiting, tokens."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.scripts.conftest import USERDATA, Machine
+
+SCRIPTS = sorted(path.name for path in USERDATA.glob("*.sh"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_shell_style(script: str) -> None:
+    for command in (["shellcheck", "-x"], ["shfmt", "-i", "2", "-ci", "-d"]):
+        assert shutil.which(command[0]), f"{command[0]} is missing: apt-get install {command[0]}"
+        done = subprocess.run(
+            [*command, script], cwd=USERDATA, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_file_is_written_only_when_it_differs(machine: Machine) -> None:
+    commands = (
+        'write_file "$ROOT/etc/some/file" 0600 "one\ntwo"\n'
+        'changed "$ROOT/etc/other" "$ROOT/etc/some/file" && echo changed || echo same'
+    )
+    assert machine.lib(commands).stdout == "changed\n"
+    target = machine.root / "etc/some/file"
+    assert target.read_text() == "one\ntwo\n"
+    assert target.stat().st_mode & 0o777 == 0o600
+    inode = target.stat().st_ino
+    target.chmod(0o644)
+    assert machine.lib(commands).stdout == "same\n"
+    assert target.stat().st_ino == inode
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
+    machine.place("etc/hosts", "127.0.0.1 localhost\n10.0.0.1 theirs\n")
+    machine.lib("load_env\nwrite_hosts")
+    first = machine.read("etc/hosts")
+    assert first.splitlines() == [
+        "127.0.0.1 localhost",
+        "10.0.0.1 theirs",
+        "# openstack-kubernetes begin (written by trial.sh)",
+        "127.0.0.1 api.demo.internal",
+        "10.8.0.21 demo-master-0",
+        "10.8.0.22 demo-master-1",
+        "10.8.0.99 demo-node",
+        "# openstack-kubernetes end",
+    ]
+    machine.lib("load_env\nNODE_HOSTS=10.8.0.23=new\nwrite_hosts\nwrite_hosts")
+    assert "10.8.0.23 new" in machine.read("etc/hosts")
+    assert "demo-master-0" not in machine.read("etc/hosts")
+    assert machine.read("etc/hosts").count("begin") == 1
+
+
+def test_cloud_init_must_not_write_the_hosts_file_again(machine: Machine) -> None:
+    (machine.root / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
+    machine.lib("load_env\nwrite_hosts")
+    written = machine.read("etc/cloud/cloud.cfg.d/99-openstack-kubernetes.cfg")
+    assert written == "manage_etc_hosts: false\n"
+
+
+def test_an_error_names_node_step_unit_and_its_last_lines(machine: Machine) -> None:
+    machine.answer("^systemctl is-active", "failed\n", status=3)
+    machine.answer("^journalctl .*--unit=kubelet", "the last words\n")
+    result = machine.lib('load_env\nstep "join the cluster"\ndie "it did not work" kubelet')
+    assert result.status == 1
+    for part in (
+        'ERROR: node demo-node, trial.sh check, step "join the cluster": it did not work',
+        "unit kubelet is failed",
+        "  | the last words",
+        "journalctl -t openstack-kubernetes/trial.sh",
+    ):
+        assert part in result.log
+
+
+def test_a_command_that_fails_unnoticed_ends_the_script_with_its_place(machine: Machine) -> None:
+    result = machine.lib('load_env\nstep "some step"\nfalse\necho not reached')
+    assert result.status == 1
+    assert '"false" ended with status 1' in result.log
+    assert 'step "some step"' in result.log
+    assert result.stdout == ""
+
+
+def test_run_returns_the_status_of_the_command_and_shows_its_output(machine: Machine) -> None:
+    result = machine.lib("run bash -c 'echo said; exit 7' || echo status $?")
+    assert result.stdout == "status 7\n"
+    assert "said" in result.log
+
+
+def test_everything_said_is_in_the_journal_too(machine: Machine) -> None:
+    machine.lib('step "a step"')
+    assert "-t openstack-kubernetes/trial.sh -- == a step\n" in machine.journal
+
+
+def test_waiting_is_bounded_and_says_for_what(machine: Machine) -> None:
+    result = machine.lib('wait_for 0 "the moon" false || echo gave up')
+    assert result.stdout == "gave up\n"
+    assert "the moon: not within 0 s" in result.log
+
+
+def test_cleanups_run_last_first_and_the_status_stays(machine: Machine) -> None:
+    result = machine.lib('at_exit "echo first"\nat_exit "echo second"\nexit 5')
+    assert (result.status, result.stdout) == (5, "second\nfirst\n")
+
+
+def test_missing_settings_are_named(machine: Machine) -> None:
+    result = machine.lib("load_env NODE_NAME VIP")
+    assert "node.env has no VIP" in result.log
+
+
+def test_packages_are_installed_only_for_what_is_missing(machine: Machine) -> None:
+    machine.lib("need_packages bash=bash")
+    assert machine.called("apt-get") == []
+    machine.lib("need_packages bash=bash surely-not-there=some-package")
+    assert len(machine.called("update")) == 1
+    assert machine.called("install")[0].endswith("install --no-install-recommends -- some-package")
+
+
+def test_a_second_run_waits_for_the_first(machine: Machine) -> None:
+    machine.environment["LOCK_TIMEOUT"] = "0"
+    result = machine.lib("lock\nbash -c 'source ./lib.sh\nlock' inner.sh 9>&- || echo refused")
+    assert "another run is at work" in result.log
+    assert result.stdout == "refused\n"
+
+
+def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Machine) -> None:
+    key = machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
+    machine.lib("load_env\ndrop_one_time_host_key")
+    assert key.exists(), "a machine's own key is none of our business"
+    machine.write("host_key", "real\n")
+    machine.write("host_key.pub", "public\n")
+    assert machine.run("host-key.sh", "install").status == 0
+    assert machine.called("systemctl try-reload-or-restart ssh")
+    assert machine.read("etc/ssh/ssh_host_ecdsa_key") == "real\n"
+    assert (machine.root / "etc/ssh/ssh_host_ecdsa_key").stat().st_mode & 0o777 == 0o600
+    assert key.exists()
+    assert machine.run("host-key.sh", "install").status == 0
+    assert machine.calls == []
+    machine.lib("load_env\ndrop_one_time_host_key")
+    assert not key.exists()
+    machine.place("etc/ssh/ssh_host_ed25519_key", "made later")
+    machine.lib("load_env\ndrop_one_time_host_key")
+    assert key.exists()
+
+
+def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
+    machine.write("kubeconfig", "")
+    result = machine.lib('load_env\nmint_token\necho "$token"')
+    token_id, secret = result.stdout.strip().split(".")
+    assert (len(token_id), len(secret)) == (6, 16)
+    assert not machine.called(secret)
+    manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
+    assert f"token-secret: {secret}" in manifest
+    assert "auth-extra-groups: system:bootstrappers:kubeadm:default-node-token" in manifest
+    assert "expiration: 20" in manifest
+    assert machine.calls[-1].endswith(
+        f"delete secret bootstrap-token-{token_id} --ignore-not-found"
+    )
+
+
+def test_the_discovery_file_trusts_the_ca_of_the_admin_kubeconfig(machine: Machine) -> None:
+    machine.answer("config view --raw", "Q0E=")
+    result = machine.lib("load_env\ntoken=abc.def\ndiscovery")
+    assert "certificate-authority-data: Q0E=" in result.stdout
+    assert "server: https://api.demo.internal:7443" in result.stdout
+    assert "token: abc.def" in result.stdout
+
+
+def test_a_dead_etcd_asks_the_next_one_and_the_own_one_never(machine: Machine) -> None:
+    machine.answer(
+        "get pods -l component=etcd",
+        "etcd-a a True\netcd-own demo-node True\netcd-b b False\netcd-c c True\n",
+    )
+    machine.answer("exec etcd-a", status=1)
+    machine.answer("exec etcd-c", "from c\n")
+    result = machine.lib("load_env\netcdctl_elsewhere member list")
+    assert result.stdout == "from c\n"
+    assert [line.split(" exec ")[1].split()[0] for line in machine.called(" exec ")] == [
+        "etcd-a", "etcd-c",
+    ]  # fmt: skip
+
+
+def test_etcd_members_of_this_machine_are_found_by_name_and_by_address(machine: Machine) -> None:
+    machine.answer("get pods -l component=etcd", "etcd-a a True\n")
+    machine.answer(
+        "member list",
+        "11, started, a, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
+        "22, unstarted, , https://10.8.0.99:2380, , true\n"
+        "33, started, demo-node, https://10.8.0.77:2380, https://10.8.0.77:2379, false\n"
+        "44, started, demo-node-2, https://10.8.0.9:2380, https://10.8.0.9:2379, false\n",
+    )
+    assert machine.lib("load_env\nremove_etcd_member").status == 0
+    assert [line.rsplit(" ", 1)[1] for line in machine.called("member remove")] == ["22", "33"]
+
+
+def test_the_scripts_start_no_process_with_a_secret(machine: Machine) -> None:
+    assert machine.lib("true").status == 0
+    for name in SCRIPTS:
+        text = (USERDATA / name).read_text()
+        for flag in ("--token=", "--token ", "--password", "--from-literal"):
+            assert flag not in text, (name, flag)
+
+
+def test_environment_of_a_proxy_does_not_reach_the_cluster(machine: Machine) -> None:
+    machine.environment["https_proxy"] = "http://proxy:3128"
+    assert machine.lib('echo "${https_proxy-none}"').stdout == "none\n"

@@ -1,0 +1,172 @@
+"""worker.sh: prepare, join, and what a cut leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.scripts.conftest import COMMON, Machine, Result
+
+STATE = "var/lib/openstack-kubernetes"
+DISCOVERY = "run/openstack-kubernetes/discovery.conf"
+SEEN = (
+    "import shutil\n"
+    "source = here + '/../root/run/openstack-kubernetes/discovery.conf'\n"
+    "shutil.copy(source, here + '/seen'); shutil.copymode(source, here + '/seen')"
+)
+
+
+@pytest.fixture
+def worker(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
+    """A worker's machine with its folder."""
+    machine = make_machine(
+        {**COMMON, "ROLE": "worker", "NODE_NAME": "demo-worker-0", "NODE_IP": "10.8.0.41"}
+    )
+    machine.write("kubeadm-join.yaml", "kind: JoinConfiguration\n")
+    machine.answer("^kubelet --version", "Kubernetes v1.36.3\n")
+    return machine
+
+
+def joined(machine: Machine, version: str = "v1.36.3") -> Machine:
+    """The same machine after it has joined."""
+    machine.place(f"{STATE}/member", "demo\n")
+    machine.place("etc/kubernetes/kubelet.conf")
+    machine.place("etc/kubernetes/pki/ca.crt", "the CA\n")
+    machine.place("var/lib/kubelet/config.yaml", "old: true\n")
+    machine.answer("^kubelet --version", f"Kubernetes {version}\n")
+    return machine
+
+
+def join(machine: Machine) -> Result:
+    return machine.run("worker.sh", "join", stdin="token: secret\n")
+
+
+def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
+    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.called("fake-install all")
+    library = worker.root / "usr/local/lib/openstack-kubernetes"
+    assert {"lib.sh", "worker.sh", "api-proxy.sh"} <= {path.name for path in library.iterdir()}
+    for name in ("node.env", "kubeadm-join.yaml", "ca.crt"):
+        assert worker.has(f"etc/openstack-kubernetes/{name}")
+    assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")
+    assert not worker.called("kubeadm join")
+
+
+def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:
+    worker.run("worker.sh", "prepare")
+    worker.answer("^kubeadm join", does=SEEN)
+    script = worker.root / "usr/local/lib/openstack-kubernetes/worker.sh"
+    result = worker.bash([str(script), "join"], "token: secret\n")
+    assert result.status == 0, result
+    config = worker.root / "etc/openstack-kubernetes/kubeadm-join.yaml"
+    assert worker.called("kubeadm join") == [
+        f"kubeadm join --config {config} --ignore-preflight-errors=Swap"
+    ]
+    seen = worker.fakes / "seen"
+    assert seen.read_text() == "token: secret\n"
+    assert seen.stat().st_mode & 0o777 == 0o600
+    assert not worker.has(DISCOVERY)
+    assert not worker.called("secret")
+    assert worker.bash([str(script), "state"], "").stdout == "joined\n" or not worker.has(
+        "etc/kubernetes/kubelet.conf"
+    )
+
+
+def test_state(worker: Machine) -> None:
+    assert worker.run("worker.sh", "state").stdout == "new\n"
+    assert joined(worker).run("worker.sh", "state").stdout == "joined\n"
+
+
+@pytest.mark.parametrize("left", [f"{STATE}/attempt", "etc/kubernetes/bootstrap-kubelet.conf"])
+def test_a_cut_off_join_is_cleaned_up_first(worker: Machine, left: str) -> None:
+    worker.place(left)
+    assert join(worker).status == 0
+    worker.order("kubeadm reset --force", "kubeadm join")
+    assert worker.has(f"{STATE}/member")
+    assert not worker.has(f"{STATE}/attempt")
+
+
+def test_a_failed_join_is_repeated_from_the_start(worker: Machine) -> None:
+    worker.answer("^kubeadm join", status=1, complains="no route\n", times=1)
+    worker.answer("^journalctl .*kubelet", "kubelet says why\n")
+    result = join(worker)
+    assert result.status == 1
+    assert "no route" in result.log
+    assert "kubelet says why" in result.log
+    assert not worker.has(DISCOVERY)
+    assert not worker.has(f"{STATE}/member")
+    worker.rules = [rule for rule in worker.rules if "join" not in rule["pattern"]]
+    assert join(worker).status == 0
+    worker.order("kubeadm reset --force", "kubeadm join")
+
+
+def test_a_node_that_has_joined_is_left_alone(worker: Machine) -> None:
+    result = join(joined(worker))
+    assert result.status == 0
+    assert "has joined already" in result.log
+    assert not worker.called("kubeadm")
+    assert not worker.called("restart")
+
+
+def test_a_node_that_was_forgotten_registers_again(worker: Machine) -> None:
+    worker.answer("get node demo-worker-0", status=1, times=1)
+    assert join(joined(worker)).status == 0
+    assert worker.called("systemctl restart kubelet")
+    assert not worker.called("kubeadm")
+
+
+def test_no_join_without_the_api(worker: Machine) -> None:
+    worker.answer("^curl .*7443/readyz", status=7)
+    result = join(worker)
+    assert result.status == 1
+    assert "the API does not answer through the node-local HAProxy" in result.log
+    assert not worker.called("kubeadm join")
+
+
+def test_nothing_on_standard_input_is_an_error(worker: Machine) -> None:
+    result = worker.run("worker.sh", "join")
+    assert "no discovery kubeconfig on standard input" in result.log
+
+
+def test_prepare_again_takes_the_clusters_kubelet_settings(worker: Machine) -> None:
+    joined(worker)
+    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.called("kubeadm upgrade node phase kubelet-config")
+    assert not worker.called("systemctl restart kubelet")
+    worker.answer(
+        "kubelet-config",
+        does="open(here + '/../root/var/lib/kubelet/config.yaml', 'w').write('new: true')",
+    )
+    worker.run("worker.sh", "prepare")
+    assert worker.called("systemctl restart kubelet")
+
+
+def test_another_version_upgrades_in_order(worker: Machine) -> None:
+    joined(worker, "v1.36.2")
+    assert worker.run("worker.sh", "prepare").status == 0
+    worker.order("fake-install kubeadm", "kubeadm upgrade node --ignore", "fake-install all")
+
+
+def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
+    joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
+    result = worker.run("worker.sh", "prepare")
+    assert result.status == 1
+    assert "node of another cluster that is alive" in result.log
+    assert not worker.called("reset")
+    assert not worker.has("etc/haproxy/haproxy.cfg")
+
+
+def test_a_node_of_a_dead_cluster_is_taken(worker: Machine) -> None:
+    joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
+    worker.answer("kubelet.conf .*get --raw /readyz", status=1)
+    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.called("kubeadm reset --force")
+
+
+def test_reset_forgets_the_cluster(worker: Machine) -> None:
+    joined(worker).place("etc/cni/net.d/05-cilium.conflist")
+    assert worker.run("worker.sh", "reset").status == 0
+    assert worker.called("kubeadm reset --force")
+    assert worker.run("worker.sh", "state").stdout == "new\n"
+    assert not worker.has("etc/cni/net.d/05-cilium.conflist")
