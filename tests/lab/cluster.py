@@ -28,12 +28,16 @@ class Cluster:
         return self.last_changes()
 
     def last_changes(self) -> dict[str, int]:
-        """What the last update did: operation to number of resources, without `same`."""
+        """What the last update did: operation to number of resources that changed."""
         history = json.loads(
             self.stack.pulumi("stack", "history", "--json", "--page-size", "1", capture=True).stdout
         )
         changes: dict[str, int] = history[0].get("resourceChanges") or {}
-        return {operation: count for operation, count in changes.items() if operation != "same"}
+        return {
+            operation: count
+            for operation, count in changes.items()
+            if operation not in ("same", "read")
+        }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         """Standard output of kubectl, through the floating IP."""
