@@ -94,7 +94,8 @@ class ClusterSpec:
 
 def cluster_configuration(cluster: ClusterSpec) -> Document:
     """The ClusterConfiguration."""
-    api_server: dict[str, object] = {}
+    # Long enough for every HAProxy to see that it is going before it stops listening.
+    api_server: dict[str, object] = {"shutdown-delay-duration": "5s"}
     volumes: list[Document] = []
     if cluster.audit.enabled:
         api_server |= {

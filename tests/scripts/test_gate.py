@@ -1,4 +1,4 @@
-"""gate.sh and sweep.sh: a node comes, a node leaves, a cluster goes."""
+"""gate.sh: a node comes, a node leaves."""
 
 from __future__ import annotations
 
@@ -360,50 +360,3 @@ def test_the_last_control_plane_does_not_leave(master: Callable[..., Machine]) -
     result = leave(machine)
     assert "cannot leave: no other control plane's etcd answers" in result.log
     assert not machine.called("cordon")
-
-
-# --- sweep --------------------------------------------------------------------------------------
-
-
-def test_sweep_removes_what_controllers_made(make: Callable[..., Machine]) -> None:
-    machine = make()
-    machine.answer("get services", "shop front\n", times=1)
-    machine.answer("get persistentvolumeclaims", "shop\nshop\n")
-    machine.answer("get namespaces", "kube-system\nshop\n")
-    machine.answer("get nodes -o name", "node/a\nnode/b\n")
-    result = machine.run("sweep.sh")
-    assert result.status == 0, result
-    machine.order(
-        "-n shop delete service front", "cordon node/a node/b", "-n shop scale deployments",
-        "-n shop delete statefulsets", "-n shop delete persistentvolumeclaims --all",
-        "-n shop delete pods --all",
-    )  # fmt: skip
-    assert not machine.called("-n kube-system delete")
-
-
-def test_sweep_does_nothing_where_there_is_nothing(make: Callable[..., Machine]) -> None:
-    machine = make()
-    assert machine.run("sweep.sh").status == 0
-    assert not machine.called("cordon")
-    assert not machine.called("delete")
-
-
-def test_sweep_says_what_stays_and_goes_on(make: Callable[..., Machine]) -> None:
-    machine = make()
-    machine.answer("get services", "shop front\n")
-    machine.answer("get persistentvolumeclaims", "shop\n")
-    machine.answer("get persistentvolumes ", "pv-1 volume-uuid\n")
-    machine.answer(" delete | scale | cordon ", status=1, complains="forbidden\n")
-    result = machine.run("sweep.sh")
-    assert result.status == 0, result
-    assert "still there, look for them in the cloud: shop front" in result.log
-    assert "still there, look for them in the cloud: pv-1 volume-uuid" in result.log
-
-
-def test_sweep_goes_on_when_the_api_is_gone(make: Callable[..., Machine]) -> None:
-    machine = make()
-    machine.answer("get --raw /readyz", status=1)
-    machine.environment["API_TIMEOUT"] = "0"
-    result = machine.run("sweep.sh")
-    assert result.status == 0
-    assert "the API does not answer" in result.log
