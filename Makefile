@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # What mypy looks at; the lab's drivers run in the environments of Nova and Cinder.
-TYPED := __main__.py config.py versions.py settings preflight components addons docs lab tests
+TYPED := __main__.py config.py versions.py settings preflight components addons docs lab bench tests
 SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help
@@ -73,3 +73,12 @@ lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clus
 	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py
 	$(LAB) run -- $(BIN)/pytest -v tests/lab/test_servers.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
+
+.PHONY: bench-lab
+bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
+	$(BIN)/python -m bench.lab
+
+.PHONY: bench
+bench: lab-cloud ## Time pulumi up beside bare kubeadm, small updates, and large previews (root).
+	$(BIN)/python -m bench.up
+	$(BIN)/python -m bench.preview

@@ -1,0 +1,53 @@
+"""What both benches do with the program's cluster: bring it up from nothing, see it Ready."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from bench.figures import seconds
+from lab import image, settings
+from lab.image import versions
+from tests.lab.cluster import Cluster, is_ready
+
+
+def cluster(name: str, gateways: int, masters: int, workers: int) -> Cluster:
+    """A cluster that is not up yet."""
+    node_image = image.name(versions.KUBERNETES)
+    keys = settings.cluster(image=node_image, gateways=gateways, masters=masters, workers=workers)
+    return Cluster(name, keys)
+
+
+def from_nothing(made: Cluster, nodes: int) -> tuple[float, float]:
+    """Seconds of `pulumi up`, and of them until all nodes were Ready, as the Nodes themselves say.
+
+    The update goes on after that: it waits for the add-ons.
+    """
+    began = datetime.now(UTC)
+    up = seconds(lambda: made.up())
+    listed = json.loads(made.kubectl("get", "nodes", "-o", "json"))["items"]
+    if len(listed) != nodes or not all(map(is_ready, listed)):
+        raise AssertionError(f"not all nodes are Ready: {made.nodes()}")
+    since = max(
+        datetime.fromisoformat(condition["lastTransitionTime"])
+        for node in listed
+        for condition in node["status"]["conditions"]
+        if condition["type"] == "Ready"
+    )
+    return up, (since - began).total_seconds()
+
+
+def cilium(made: Cluster, file: Path) -> None:
+    """Write Cilium's manifests as this cluster got them: the same pod network for both sides."""
+    export = yaml.safe_load(
+        made.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
+    )
+    kubernetes = [
+        resource["inputs"]
+        for resource in export["deployment"]["resources"]
+        if resource["type"].startswith("kubernetes:") and "-addons-cilium:" in resource["urn"]
+    ]
+    file.write_text(yaml.safe_dump_all(kubernetes))

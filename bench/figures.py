@@ -1,0 +1,59 @@
+"""Measured figures: seconds of a step, and the table in the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+from lab.console import say
+
+
+@dataclass
+class Figures:
+    """What was measured, with the target of each figure; `show` prints it as a table."""
+
+    rows: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def add(self, what: str, value: float, unit: str = "s", at_most: float | None = None) -> None:
+        """One figure; `at_most` is the target."""
+        target = "" if at_most is None else f"at most {at_most:g} {unit}".rstrip()
+        missed = at_most is not None and value > at_most
+        shown = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
+        shown = f"{shown} {unit}".rstrip()
+        self.rows.append((what, shown, f"{target} MISSED" if missed else target))
+        say(f"FIGURE {what}: {shown}")
+
+    def skip(self, what: str, why: str) -> None:
+        """A figure that was not measured; it is listed, so that nobody thinks it was."""
+        self.rows.append((what, "not measured", why))
+
+    def show(self) -> None:
+        """Print everything, and the load: on a busy machine the figures say little."""
+        widths = [max(len(row[column]) for row in self.rows) for column in (0, 1)]
+        for what, value, target in self.rows:
+            print(f"{what:{widths[0]}}  {value:>{widths[1]}}  {target}".rstrip())
+        load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
+        print(f"load of the last 1, 5, 15 minutes: {load} on {os.cpu_count()} processors")
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def median_of(action: Callable[[], float], runs: int) -> float:
+    """The median of several measurements."""
+    return median(action() for _ in range(runs))
+
+
+def end_cleanly() -> None:
+    """Make SIGTERM, and SIGINT also in the background, end the bench by way of its clean-up."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: sys.exit(128 + received))

@@ -1,0 +1,205 @@
+"""The least a cluster of this size can take: bare kubeadm on servers made by the SDK.
+
+Everything runs in parallel as far as it can: network, servers, boots; `kubeadm init`; then the
+other control planes join one after the other while the workers join all at once. There is no PKI
+of its own, no host key check, no HAProxy, no cloud controller, and nothing can be repeated.
+Run inside the lab: `python -m lab run -- python -m bench.lower_bound`. Prints seconds since the
+start as JSON; with `--cni` a file of manifests is applied, without it nodes only register.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.figures import end_cleanly
+from bench.servers import Servers
+from lab import settings
+from lab.image import name as image_name
+from lab.image import versions
+
+NAME = "bench-bound"
+POD_CIDR = "10.244.0.0/16"
+READY_SECONDS = 300.0
+FILE = "/run/kubeadm.yaml"
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+
+
+class Bound:
+    """One run on servers that are being made."""
+
+    def __init__(self, servers: Servers, masters: Sequence[str], workers: Sequence[str]) -> None:
+        self._servers = servers
+        self._masters, self._workers = masters, workers
+        self._token = f"{secrets.token_hex(3)}.{secrets.token_hex(8)}"
+        self._certificate_key = secrets.token_hex(32)
+
+    def prepare(self, name: str) -> None:
+        """What kubeadm finds on a machine: names, containerd's drop-ins, forwarding."""
+        self._servers.wait_for_ssh(name)
+        hosts = "".join(f"{a} {n}\n" for n, a in self._servers.addresses.items())
+        lines = [f"hostnamectl set-hostname {name}", _write("/etc/hosts", hosts, append=True)]
+        lines += [_write(f"/etc/containerd/conf.d/{n}", t) for n, t in settings.CONTAINERD.items()]
+        lines += ["systemctl restart containerd", "systemctl -q enable kubelet"]
+        lines += ["echo 1 >/proc/sys/net/ipv4/ip_forward"]
+        self._servers.script(name, "\n".join(lines))
+
+    def init(self) -> None:
+        """`kubeadm init` on the first control plane."""
+        first = self._masters[0]
+        endpoint = f"{self._servers.addresses[first]}:6443"
+        documents: list[dict[str, Any]] = [
+            {
+                **_kind("kubeadm.k8s.io/v1beta4", "InitConfiguration"),
+                "nodeRegistration": self._registration(first),
+                "localAPIEndpoint": {"advertiseAddress": self._servers.addresses[first]},
+                "bootstrapTokens": [{"token": self._token}],
+                "certificateKey": self._certificate_key,
+            },
+            {
+                **_kind("kubeadm.k8s.io/v1beta4", "ClusterConfiguration"),
+                "kubernetesVersion": versions.KUBERNETES,
+                "controlPlaneEndpoint": endpoint,
+                "networking": {"podSubnet": POD_CIDR},
+            },
+            {**_kind("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), **settings.KUBELET},
+            {
+                **_kind("kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration"),
+                "mode": "nftables",
+                **settings.KUBE_PROXY,
+            },
+        ]
+        flags = "--upload-certs" if len(self._masters) > 1 else ""
+        self._kubeadm(first, f"init {flags} --skip-token-print", documents)
+
+    def join(self, name: str) -> None:
+        """`kubeadm join`, of a control plane or of a worker."""
+        document: dict[str, Any] = {
+            **_kind("kubeadm.k8s.io/v1beta4", "JoinConfiguration"),
+            "nodeRegistration": self._registration(name),
+            "discovery": {
+                "bootstrapToken": {
+                    "token": self._token,
+                    "apiServerEndpoint": f"{self._servers.addresses[self._masters[0]]}:6443",
+                    "unsafeSkipCAVerification": True,
+                }
+            },
+        }
+        if name in self._masters:
+            document["controlPlane"] = {
+                "localAPIEndpoint": {"advertiseAddress": self._servers.addresses[name]},
+                "certificateKey": self._certificate_key,
+            }
+        self._kubeadm(name, "join", [document])
+
+    def apply(self, manifests: str) -> None:
+        """`kubectl apply` on the first control plane; twice, for what needs its CRDs first."""
+        text = _write("/run/cni.yaml", manifests)
+        self._servers.script(self._masters[0], f"{text}\n{KUBECTL} apply -f /run/cni.yaml")
+
+    def wait_for_nodes(self, *, ready: bool) -> None:
+        """Until every node is registered, or Ready."""
+        wanted = len(self._masters) + len(self._workers)
+        test = '$2=="Ready"' if ready else "1"
+        self._servers.script(
+            self._masters[0],
+            f"for n in $(seq {READY_SECONDS:.0f}); do"
+            f" [ $({KUBECTL} get nodes --no-headers | awk '{test}' | wc -l) = {wanted} ]"
+            f" && exit 0; sleep 1; done; {KUBECTL} get nodes,pods -A; exit 1",
+        )
+
+    def _registration(self, name: str) -> dict[str, Any]:
+        address = self._servers.addresses[name]
+        return {
+            "name": name,
+            "kubeletExtraArgs": [{"name": "node-ip", "value": address}],
+            "ignorePreflightErrors": settings.IGNORED_PREFLIGHT_ERRORS,
+        }
+
+    def _kubeadm(self, name: str, words: str, documents: Sequence[Mapping[str, Any]]) -> None:
+        config = _write(FILE, yaml.safe_dump_all(documents))
+        self._servers.script(name, f"{config}\nkubeadm {words} --config {FILE}")
+
+
+def _kind(version: str, kind: str) -> dict[str, str]:
+    return {"apiVersion": version, "kind": kind}
+
+
+def _write(path: str, text: str, *, append: bool = False) -> str:
+    operator = ">>" if append else ">"
+    return f"mkdir -p {Path(path).parent}; printf %s {shlex.quote(text)} {operator}{path}"
+
+
+def measure(gateways: int, masters: int, workers: int, manifests: str | None) -> dict[str, float]:
+    """Seconds from the start until each step was done."""
+    gateway_names = [f"gateway-{n}" for n in range(gateways)]
+    master_names = [f"master-{n}" for n in range(masters)]
+    worker_names = [f"worker-{n}" for n in range(workers)]
+    flavors = dict.fromkeys(gateway_names, "lab.1c1g")
+    flavors |= dict.fromkeys([*master_names, *worker_names], "lab.2c3g")
+    done: dict[str, float] = {}
+    with Servers(NAME, image_name(versions.KUBERNETES)) as servers:
+        began = time.monotonic()
+
+        def mark(what: str) -> None:
+            done[what] = round(time.monotonic() - began, 1)
+            print(f"{done[what]:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+        servers.create(flavors)
+        mark("servers asked for")
+        bound = Bound(servers, master_names, worker_names)
+        with ThreadPoolExecutor(32) as threads:
+            others = [threads.submit(servers.wait_for_ssh, name) for name in gateway_names]
+            prepared = {
+                name: threads.submit(bound.prepare, name) for name in (*master_names, *worker_names)
+            }
+            prepared[master_names[0]].result()
+            mark("SSH to the first control plane")
+            bound.init()
+            mark("kubeadm init")
+
+            def join(name: str) -> None:
+                prepared[name].result()
+                bound.join(name)
+                mark(f"{name} joined")
+
+            others += [threads.submit(join, name) for name in worker_names]
+            if manifests is not None:
+                others.append(threads.submit(bound.apply, manifests))
+            for name in master_names[1:]:
+                join(name)
+            for other in others:
+                other.result()
+            bound.wait_for_nodes(ready=manifests is not None)
+        mark("all nodes registered" if manifests is None else "all nodes Ready")
+    return done
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gateways", type=int, default=2)
+    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cni", type=Path, help="manifests of the pod network")
+    arguments = parser.parse_args(words)
+    if "OS_CLOUD" not in os.environ:
+        parser.error("run this inside the lab: python -m lab run -- python -m bench.lower_bound")
+    end_cleanly()
+    sizes = (arguments.gateways, arguments.masters, arguments.workers)
+    print(json.dumps(measure(*sizes, arguments.cni and arguments.cni.read_text())))
+
+
+if __name__ == "__main__":
+    main()

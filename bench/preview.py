@@ -1,0 +1,78 @@
+"""How long a preview takes with hundreds of workers. The cloud of the lab must be up.
+
+The engine and the program alone: no cloud checks, and add-ons without charts. What is left of the
+cloud are its token and one look-up of the external network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.figures import Figures, seconds
+from bench.quiet import QuietStack
+from lab import image, settings
+from lab.image import versions
+from lab.stack import Stack
+
+WORKERS = (100, 250, 500)
+AT_MOST_SECONDS = 30.0
+AT_MOST_WORKERS = 500
+NO_CHARTS = {
+    "cni": {"kind": "none"},
+    "cinderCsi": {"enabled": False},
+    "metricsServer": {"enabled": False},
+}
+
+
+def configuration(workers: int, *, charts: bool) -> dict[str, Any]:
+    """The lab's keys for so many workers."""
+    keys = settings.cluster(image=image.name(versions.KUBERNETES), workers=workers)
+    keys |= {"cloudChecks": False, "podCidr": "10.240.0.0/12"}
+    if not charts:
+        keys["addons"] = NO_CHARTS
+    return keys
+
+
+def preview(stack: Stack, keys: Mapping[str, Any]) -> tuple[float, float, int]:
+    """Seconds on the clock, seconds of processor time, and the number of resources."""
+    stack.configure(keys)
+    before = _processor_seconds()
+    said: list[str] = []
+    taken = seconds(
+        lambda: said.append(stack.pulumi("preview", "--suppress-outputs", capture=True).stdout)
+    )
+    found = re.search(r"\+ (\d+) to create", said[0])
+    return taken, _processor_seconds() - before, int(found[1]) if found else 0
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Preview each size once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
+    parser.add_argument("--charts", action="store_true", help="with the add-ons' charts")
+    parser.add_argument("--log", action="store_true", help="with the CLI's automatic log")
+    arguments = parser.parse_args(words)
+    kind = Stack if arguments.log else QuietStack
+    stack = kind("bench-preview", {})
+    figures = Figures()
+    for workers in arguments.workers:
+        keys = configuration(workers, charts=arguments.charts)
+        taken, processor, resources = preview(stack, keys)
+        target = AT_MOST_SECONDS if workers == AT_MOST_WORKERS else None
+        what = f"preview with {workers} workers ({resources} resources)"
+        figures.add(what, taken, at_most=target)
+        figures.add(f"{what}, processor time", processor)
+    figures.show()
+
+
+if __name__ == "__main__":
+    main()

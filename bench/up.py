@@ -1,0 +1,107 @@
+"""`pulumi up` from nothing beside the bare lower bound, both in one run; then small updates."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.cluster import cilium, cluster, from_nothing
+from bench.figures import Figures, end_cleanly, median_of, seconds
+from lab.cloud import inside, namespace
+from lab.console import step
+from tests.lab.cluster import Cluster, openstack
+
+NAME = "bench-up"
+RATIO = 1.3
+NO_OP_SECONDS = 15.0
+NO_OPS = 3
+
+
+def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
+    """Run it inside the lab; seconds by step."""
+    command = [
+        *(sys.executable, "-m", "bench.lower_bound", "--cni", str(manifests)),
+        *("--gateways", str(sizes[0]), "--masters", str(sizes[1]), "--workers", str(sizes[2])),
+    ]
+    result = subprocess.run(
+        namespace.enter(command, environment=inside.environment()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(result.stdout)
+    return found
+
+
+def program(made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path) -> float:
+    """The program's part; seconds until all nodes are Ready."""
+    up, ready = from_nothing(made, sizes[1] + sizes[2])
+    figures.add("pulumi up from nothing", up)
+    figures.add("pulumi up from nothing, until all nodes are Ready", ready)
+    cilium(made, manifests)
+
+    def no_op() -> float:
+        taken = seconds(
+            lambda: made.stack.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
+        )
+        unchanged(made)
+        return taken
+
+    figures.add(
+        f"no-op pulumi up, median of {NO_OPS}", median_of(no_op, NO_OPS), "s", NO_OP_SECONDS
+    )
+    return ready
+
+
+def unchanged(made: Cluster, *allowed: str) -> None:
+    """The last update did nothing but what is allowed; reading its own state is no change."""
+    changes = set(made.last_changes()) - {"read", *allowed}
+    if changes:
+        raise AssertionError(f"the update did more than it should: {made.last_changes()}")
+
+
+def one_more_worker(made: Cluster, workers: int, figures: Figures) -> None:
+    """Only that worker's server is new, and no other changes."""
+    before = {server["ID"] for server in openstack("server", "list")}
+    figures.add("one more worker", seconds(lambda: made.up(workerCount=workers + 1)))
+    unchanged(made, "create")
+    new = {server["ID"] for server in openstack("server", "list")} - before
+    figures.add("servers that are new after it", len(new), "", 1)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure; whatever happens, the cluster is destroyed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gateways", type=int, default=2)
+    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args(words)
+    end_cleanly()
+    sizes = (arguments.gateways, arguments.masters, arguments.workers)
+    figures = Figures()
+    made = cluster(NAME, *sizes)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        manifests = Path(folder) / "cilium.yaml"
+        try:
+            with step("the program"):
+                ready = program(made, sizes, figures, manifests)
+                one_more_worker(made, arguments.workers, figures)
+        finally:
+            with step("pulumi destroy"):
+                figures.add("pulumi destroy", seconds(made.destroy))
+        with step("the lower bound"):
+            bound = lower_bound(sizes, manifests)
+    for what, taken in bound.items():
+        figures.add(f"lower bound: {what}", taken)
+    figures.add("pulumi up to the lower bound", ready / bound["all nodes Ready"], "", RATIO)
+    figures.show()
+
+
+if __name__ == "__main__":
+    main()
