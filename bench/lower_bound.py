@@ -104,7 +104,7 @@ class Bound:
         self._kubeadm(name, "join", [document])
 
     def apply(self, manifests: str) -> None:
-        """`kubectl apply` on the first control plane; twice, for what needs its CRDs first."""
+        """`kubectl apply` on the first control plane."""
         text = _write("/run/cni.yaml", manifests)
         self._servers.script(self._masters[0], f"{text}\n{KUBECTL} apply -f /run/cni.yaml")
 

@@ -42,6 +42,7 @@ class Servers(AbstractContextManager["Servers"]):
         # Any: the SDK's types name every version of every API at once.
         self._cloud: Any = openstack.connect()
         self._image = self._cloud.image.find_image(image, ignore_missing=False).id
+        self._flavors = {flavor.name: flavor.id for flavor in self._cloud.compute.flavors()}
         self._folder = tempfile.TemporaryDirectory(prefix="bench-")
         self._undo: list[Callable[[], object]] = []
         self._threads = ThreadPoolExecutor(32)
@@ -105,7 +106,7 @@ class Servers(AbstractContextManager["Servers"]):
             asked = self._cloud.compute.create_server(
                 name=f"{self.name}-{name}",
                 image_id=self._image,
-                flavor_id=self._cloud.compute.find_flavor(flavors[name]).id,
+                flavor_id=self._flavors[flavors[name]],
                 networks=[{"port": made}],
                 key_name=self.name,
                 config_drive=True,
