@@ -9,6 +9,12 @@ from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Cni
 
+# The chart's objects are made side by side, and an agent that finds no configuration runs without
+# one for ever: it reads it once, and takes its absence for an empty one.
+AFTER_ITS_CONFIGURATION = {
+    "config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"
+}
+
 CHART = Chart(name="cilium", version=versions.CILIUM_CHART, repository="https://helm.cilium.io")
 
 
@@ -28,7 +34,9 @@ def values(*, masters: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
         "hubble": {"enabled": False},
         # A change of the configuration takes effect at once, not at the next restart.
         "rollOutCiliumPods": True,
+        "annotations": AFTER_ITS_CONFIGURATION,
         "operator": {
+            "annotations": AFTER_ITS_CONFIGURATION,
             "rollOutPods": True,
             "replicas": min(2, masters),
             # A node has room for one: the old one must go first.

@@ -16,7 +16,7 @@ import pytest
 from pulumi.output import Unknown
 from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
 
-from addons import api, chart, cinder_csi, cloud_conf
+from addons import api, chart, cilium, cinder_csi, cloud_conf
 from addons.cloud_conf import Credential
 from addons.install import mirror_images, mirrored
 from addons.settings import AddonsSettings
@@ -652,3 +652,11 @@ class TestApi:
         inputs = self.install("http://127.0.0.1:1", preview=True)
         assert isinstance(inputs["kubeconfig"], Unknown)
         assert inputs["clusterIdentifier"] == "demo"
+
+
+def test_an_agent_of_cilium_starts_only_when_its_configuration_is_there() -> None:
+    # The chart's objects are made side by side; an agent without its ConfigMap runs on for ever.
+    chosen = cilium.values(masters=3, mtu=1450)
+    waits = {"config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"}
+    assert chosen["annotations"] == waits
+    assert chosen["operator"]["annotations"] == waits
