@@ -320,7 +320,9 @@ def test_deleted_servers_leave_nothing(project: Project) -> None:
 
 def test_servers_outlive_the_compute_service(server: Server) -> None:
     before = server.boots()
-    listing = subprocess.run(["ps", "axo", "pid,args"], capture_output=True, text=True).stdout
+    listing = subprocess.run(
+        ["ps", "axww", "-o", "pid,args"], capture_output=True, text=True
+    ).stdout
     compute = [int(line.split()[0]) for line in listing.splitlines() if "/nova-compute " in line]
     assert compute
     os.kill(compute[0], 15)
