@@ -30,6 +30,9 @@ def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE)
     raise AssertionError(f"{what}: not within {patience:.0f} s")
 
 
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
 @dataclass
 class Server:
     """A server with a floating IP."""
@@ -64,7 +67,11 @@ class Server:
 
     def boots(self) -> str:
         """What differs after each boot; Kubernetes tells boots apart by it too."""
-        return self.ssh("cat /proc/sys/kernel/random/boot_id")
+        return self.ssh(BOOT_ID)
+
+    def has_booted_since(self, before: str) -> bool:
+        """Whether it is up with another boot; a connection that the reboot cuts off says no."""
+        return self.ssh(BOOT_ID, ok=False) not in ("", before)
 
     def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:
         options = (

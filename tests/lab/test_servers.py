@@ -145,7 +145,7 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     # It is still there, with its files, after a boot of the server's own making.
     before = server.boots()
     server.ssh("sudo systemctl reboot", ok=False)
-    wait_for("a reboot", lambda: not server.fails("true") and server.boots() != before)
+    wait_for("a reboot", lambda: server.has_booted_since(before))
     assert server.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
 
     compute.delete_volume_attachment(server.id, volume)
@@ -180,7 +180,7 @@ def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
 def test_reboot(project: Project, server: Server, kind: str) -> None:
     before = server.boots()
     project.cloud.compute.reboot_server(server.id, kind)
-    wait_for("a reboot", lambda: not server.fails("true") and server.boots() != before)
+    wait_for("a reboot", lambda: server.has_booted_since(before))
     server.wait_until("ACTIVE")
 
 
