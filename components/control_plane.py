@@ -43,6 +43,8 @@ class ControlPlane(pulumi.ComponentResource):
 
     # Done once, when the API first answers through the floating IP.
     api_ready: Script
+    # For what runs on a gateway: the API at the VIP.
+    gateway_kubeconfig: pulumi.Output[str]
     gates: Gates
     nodes: Sequence[NodeOutput]
 
@@ -52,6 +54,9 @@ class ControlPlane(pulumi.ComponentResource):
         super().__init__("openstack-kubernetes:cluster:ControlPlane", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         self._args = args
+        self.gateway_kubeconfig = args.pki.kubeconfig(
+            args.cluster.cluster_name, f"https://{args.cluster.addresses.vip}:6443"
+        )
         group = openstack.compute.ServerGroup(
             name,
             name=name,
@@ -79,7 +84,7 @@ class ControlPlane(pulumi.ComponentResource):
             files={
                 **scripts("lib.sh", "gate.sh"),
                 "node.env": environment_file({**args.environment, "NODE_NAME": name}),
-                "kubeconfig": self._gateway_kubeconfig(),
+                "kubeconfig": self.gateway_kubeconfig,
             },
             opts=pulumi.ResourceOptions.merge(
                 child,
@@ -119,15 +124,11 @@ class ControlPlane(pulumi.ComponentResource):
                 turn=args.existing.turn(
                     name,
                     gates,
-                    first=[(str(n["name"]), r) for n, r in self._gateways()],
+                    first=args.gateway.gates,
                 ),
             ),
             child,
         )
-
-    def _gateways(self) -> list[tuple[NodeOutput, pulumi.Resource]]:
-        gateway = self._args.gateway
-        return list(zip(gateway.nodes, gateway.ready, strict=True))
 
     def _node(
         self,
@@ -169,7 +170,7 @@ class ControlPlane(pulumi.ComponentResource):
                     "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
                 },
                 provider_id=machine.provider_id,
-                kubeconfig=self._gateway_kubeconfig(),
+                kubeconfig=self.gateway_kubeconfig,
                 anchor=args.network.anchor,
                 bootstrap_after=[
                     contact,
@@ -178,12 +179,6 @@ class ControlPlane(pulumi.ComponentResource):
                 ],
             ),
             child,
-        )
-
-    def _gateway_kubeconfig(self) -> pulumi.Output[str]:
-        cluster = self._args.cluster
-        return self._args.pki.kubeconfig(
-            cluster.cluster_name, f"https://{cluster.addresses.vip}:6443"
         )
 
     def _kubeadm_files(self, index: int, machine: Machine) -> dict[str, pulumi.Input[str]]:

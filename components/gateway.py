@@ -13,7 +13,7 @@ from components.machine import Machine, MachineArgs
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, scripts
-from components.rolling import Existing, NodeOutput
+from components.rolling import Existing, Gates, NodeOutput
 from config import Servers
 
 # The first of the ports on the floating IP that lead to one certain gateway's sshd.
@@ -53,7 +53,8 @@ class Gateway(pulumi.ComponentResource):
     floating_ip: pulumi.Output[str]
     # The active gateway as a jump host, and as the place where cluster-wide commands run.
     login: Login
-    # Done when every gateway is configured.
+    # Each gateway with what is done when it is configured; `ready` is the latter alone.
+    gates: Gates
     ready: Sequence[pulumi.Resource]
     nodes: Sequence[NodeOutput]
 
@@ -86,6 +87,7 @@ class Gateway(pulumi.ComponentResource):
             )
             configured.append((machine_name, self._configure(index, machine, association, child)))
             nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
+        self.gates = configured
         self.ready = [resource for _, resource in configured]
         self.nodes = nodes
         self.register_outputs({"floatingIp": self.floating_ip})

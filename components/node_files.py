@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from components.addresses import MAX_CONTROL_PLANES
 from config import Cluster, HttpProxy
 
 
@@ -14,8 +13,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
     """The node.env keys that are the same on every machine."""
     addresses = [str(address) for address in cluster.addresses.control_planes]
     hosts = [
-        f"{address}={cluster.node_name('master', index)}"
-        for index, address in enumerate(addresses[:MAX_CONTROL_PLANES])
+        f"{address}={cluster.node_name('master', index)}" for index, address in enumerate(addresses)
     ]
     return {
         "CLUSTER_NAME": cluster.cluster_name,

@@ -9,6 +9,7 @@ import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pulumi
@@ -56,7 +57,13 @@ def connection(to: Login, *, via: Login | None = None) -> remote.ConnectionArgs:
 
 def scripts(*names: str) -> dict[str, str]:
     """The named scripts of `userdata/`, as they are."""
-    return {name: (USERDATA / name).read_text() for name in names}
+    return {name: _script(name) for name in names}
+
+
+@cache
+def _script(name: str) -> str:
+    # Every node's folder has the same ones: each is read once.
+    return (USERDATA / name).read_text()
 
 
 def pack(files: Mapping[str, str]) -> str:

@@ -187,9 +187,7 @@ class WorkerPool(pulumi.ComponentResource):
                     "NODE_TAINTS": kubeadm.taints_text(args.pool.taints),
                 },
                 provider_id="" if provider_id is None else provider_id,
-                kubeconfig=args.pki.kubeconfig(
-                    cluster.cluster_name, f"https://{cluster.addresses.vip}:6443"
-                ),
+                kubeconfig=args.control_plane.gateway_kubeconfig,
                 anchor=args.network.anchor,
                 bootstrap_after=after,
                 gate_after=[args.control_plane.api_ready],
