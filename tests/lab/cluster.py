@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from lab.cloud import inside, namespace
+from lab.paths import PROJECT
 from lab.stack import Stack
 
 
@@ -26,6 +31,43 @@ class Cluster:
         self.stack.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
+
+    def killed_up(self, seconds: float, **settings: Any) -> None:
+        """`pulumi up`, killed after so many seconds as by a power cut: nothing can be tidied up."""
+        self.stack.configure(settings)
+        with subprocess.Popen(
+            namespace.enter(self.stack.command("up", "--yes", "--skip-preview"), environment={}),
+            cwd=PROJECT,
+            env=self.stack.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as update:
+            time.sleep(seconds)
+            assert update.poll() is None, f"the update was over before {seconds} s"
+            # The CLI is the child of the process that entered the lab.
+            for pid in Path(f"/proc/{update.pid}/task/{update.pid}/children").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+
+    def recover(self) -> str:
+        """What an operator types after that; what it said."""
+        result = subprocess.run(
+            namespace.enter(
+                [
+                    *(sys.executable, "-m", "recover", "--yes", "--stack", self.name),
+                    *("--config-file", str(self.stack.config_file)),
+                ],
+                environment={},
+            ),
+            cwd=PROJECT,
+            env=self.stack.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     def last_changes(self) -> dict[str, int]:
         """What the last update did: operation to number of resources that changed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import threading
 import time
@@ -15,7 +14,6 @@ import pytest
 from lab import image, settings
 from lab.cloud import namespace
 from lab.image import glance, node, versions
-from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 
 MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
@@ -100,21 +98,8 @@ def test_a_master_deleted_behind_the_programs_back_is_replaced(cluster: Cluster)
 def test_an_update_that_is_killed_converges_when_run_again(
     cluster: Cluster, seconds: float
 ) -> None:
-    cluster.stack.configure({"workerCount": 3})
-    update = subprocess.Popen(
-        namespace.enter(cluster.stack.command("up", "--yes", "--skip-preview"), environment={}),
-        cwd=PROJECT,
-        env=cluster.stack.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    time.sleep(seconds)
-    update.send_signal(signal.SIGKILL)
-    update.wait()
-    # The engine notes what it was doing; an operator clears that after a crash.
-    cluster.stack.pulumi("cancel", "--yes", check=False, capture=True)
-    cluster.stack.pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+    cluster.killed_up(seconds, workerCount=3)
+    cluster.recover()
     cluster.up(workerCount=3)
     assert cluster.nodes()["ha-worker-2"]
     cluster.up(workerCount=2)

@@ -1,0 +1,106 @@
+"""After a killed run: what is deleted in the cloud, and what is left alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Thing
+from typing import Any
+
+import pytest
+
+from recover import strays
+from recover.state import State
+from tests.unit.engine import run
+
+SERVER = "openstack:compute/instance:Instance"
+RULE = "openstack:networking/secGroupRule:SecGroupRule"
+# Made twice, it is still one: it only points an address at a port.
+IDEMPOTENT = {"openstack:networking/floatingIpAssociate:FloatingIpAssociate"}
+
+
+class Cloud:
+    """Three servers and two rules."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+        self.compute = self
+        self.network = self
+
+    def servers(self, name: str) -> list[Thing]:
+        there = [Thing(id="old", name="demo-worker-1"), Thing(id="new", name="demo-worker-1")]
+        assert name == "^demo-worker-1$"
+        return there
+
+    def delete_server(self, server: Thing) -> None:
+        self.deleted.append(server.id)
+
+    def wait_for_delete(self, server: Thing, wait: float) -> None:
+        assert server.id in self.deleted
+
+    def security_group_rules(self, security_group_id: str) -> list[Thing]:
+        assert security_group_id == "group"
+        common = {
+            "direction": "ingress",
+            "protocol": "tcp",
+            "remote_group_id": None,
+            "remote_ip_prefix": "192.0.2.0/24",
+            "name": None,
+        }
+        return [
+            Thing(id="ssh", port_range_min=22, port_range_max=22, **common),
+            Thing(id="api", port_range_min=6443, port_range_max=6443, **common),
+        ]
+
+    def delete_security_group_rule(self, rule: Thing) -> None:
+        self.deleted.append(rule.id)
+
+
+def test_a_server_that_the_state_does_not_know_is_deleted_and_the_known_one_stays() -> None:
+    cloud: Any = Cloud()
+    (found,) = strays.find(cloud, SERVER, {"name": "demo-worker-1"}, known=["old"])
+    assert str(found) == "server demo-worker-1 (new)"
+    found.delete()
+    assert cloud.deleted == ["new"]
+
+
+def test_of_the_rules_of_a_group_only_the_one_asked_for_is_deleted() -> None:
+    cloud: Any = Cloud()
+    asked = {
+        "securityGroupId": "group",
+        "direction": "ingress",
+        "protocol": "tcp",
+        "portRangeMin": 22,
+        "portRangeMax": 22,
+        "remoteIpPrefix": "192.0.2.0/24",
+    }
+    assert [stray.id for stray in strays.find(cloud, RULE, asked, known=[])] == ["ssh"]
+
+
+def test_whatever_the_program_makes_in_the_cloud_can_be_found_again() -> None:
+    everything = run(
+        {
+            "controlPlane": {"etcdVolume": {"size": 10}},
+            "dns": {"zone": "example.org.", "name": "demo"},
+        }
+    )
+    made = {
+        each.type for each in everything.resources.values() if each.type.startswith("openstack:")
+    }
+    assert SERVER in made
+    assert made - IDEMPOTENT <= set(strays.FINDERS)
+
+
+def test_only_what_was_being_made_is_taken_for_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    urn = "urn:pulumi:demo::openstack-kubernetes::cluster$"
+    exported = f"""{{"deployment": {{
+      "resources": [{{"urn": "{urn}{SERVER}::demo-worker-0", "type": "{SERVER}", "id": "old"}}],
+      "pending_operations": [
+        {{"type": "creating", "resource": {{
+          "urn": "{urn}{SERVER}::demo-worker-1", "type": "{SERVER}",
+          "inputs": {{"name": "demo-worker-1"}}}}}},
+        {{"type": "deleting", "resource": {{
+          "urn": "{urn}{SERVER}::demo-worker-0", "type": "{SERVER}", "id": "old"}}}}
+      ]}}}}"""
+    monkeypatch.setattr(State, "_pulumi", lambda *_: exported)
+    state = State(stack="demo", config_file=None)
+    assert [begun.name for begun in state.begun] == ["demo-worker-1"]
+    assert state.known[SERVER] == {"old"}
