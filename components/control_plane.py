@@ -89,7 +89,7 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 child,
                 pulumi.ResourceOptions(
-                    depends_on=[gate for _, gate in gates],
+                    depends_on=args.existing.control_planes(gates),
                     deleted_with=args.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
                 ),

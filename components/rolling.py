@@ -61,3 +61,12 @@ class Existing:
             return [gate for other, gate in first if other in names]
 
         return self._names.apply(gates)
+
+    def control_planes(self, gates: Gates) -> pulumi.Output[list[pulumi.Resource]]:
+        """The gates of control planes that everything in the cluster waits for.
+
+        While the cluster is made one API server will do: workers and add-ons come up beside the
+        other control planes. Afterwards nothing changes before the last one is Ready.
+        """
+        every = [gate for _, gate in gates]
+        return self._names.apply(lambda names: every if names else every[:1])

@@ -31,28 +31,34 @@ def cluster() -> Iterator[Cluster]:
 
 
 def servers() -> dict[str, str]:
-    """Name to id of every server in the project."""
-    return {server["Name"]: server["ID"] for server in openstack("server", "list")}
+    """Name to id of the cluster's servers."""
+    listed = openstack("server", "list", "--name", "^ha-")
+    return {server["Name"]: server["ID"] for server in listed}
 
 
 @contextmanager
 def polled_api(cluster: Cluster) -> Iterator[list[float]]:
-    """Ask the API through the floating IP five times a second; yields the times of failures."""
+    """Ask the API through the floating IP five times a second; yields the times of failures.
+
+    Their number is printed in the end.
+    """
     endpoint = cluster.stack.outputs()["apiEndpoint"]
     failures: list[float] = []
     stop = threading.Event()
-    script = f"while sleep 0.2; do curl -sk -m 2 {endpoint}/readyz || echo; echo; done"
+    script = f"while sleep 0.2; do curl -sk -m 2 {endpoint}/readyz; echo; done"
     client = subprocess.Popen(
         namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
     )
+    assert client.stdout is not None
+    answers = client.stdout
+    began = time.monotonic()
 
     def read() -> None:
-        assert client.stdout is not None
-        for line in client.stdout:
+        for line in answers:
             if line.strip() != "ok" and not stop.is_set():
                 failures.append(time.monotonic())
 
-    reader = threading.Thread(target=read, daemon=True)
+    reader = threading.Thread(target=read)
     reader.start()
     try:
         yield failures
@@ -60,6 +66,9 @@ def polled_api(cluster: Cluster) -> Iterator[list[float]]:
         stop.set()
         client.terminate()
         client.wait()
+        reader.join()
+        answers.close()
+        print(f"{len(failures)} polls failed, at (s): {[round(at - began) for at in failures]}")
 
 
 def test_every_node_is_ready(cluster: Cluster) -> None:

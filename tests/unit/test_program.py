@@ -57,6 +57,17 @@ def test_workers_join_in_parallel(fresh: Run) -> None:
     )
 
 
+def test_workers_join_a_new_cluster_beside_the_other_control_planes(fresh: Run) -> None:
+    join = command(fresh, "demo-worker-0-gate")
+    assert fresh.waits_for(join, command(fresh, "demo-master-0-gate"))
+    assert not fresh.waits_for(join, command(fresh, "demo-master-1-bootstrap"))
+
+
+def test_a_worker_joins_an_existing_cluster_after_every_control_plane(settled: Run) -> None:
+    join = command(settled, "demo-worker-2-gate")
+    assert settled.waits_for(join, command(settled, "demo-master-2-gate"))
+
+
 def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(settled: Run) -> None:
     for earlier, later in itertools.pairwise(NODES):
         assert settled.waits_for(server(settled, later), command(settled, f"{earlier}-gate"))
