@@ -47,8 +47,12 @@ def find(cloud: Connection, kind: str, inputs: Inputs, known: Iterable[str]) -> 
     return [stray for stray in finder(cloud, inputs) if stray.id not in ids] if finder else []
 
 
-def _strays(kind: str, found: Iterable[Any], delete: Callable[[Any], object]) -> list[Stray]:
-    return [Stray(kind, each.name or "", each.id, partial(delete, each)) for each in found]
+def _strays(
+    kind: str, found: Iterable[Any], delete: Callable[[Any], object], *, called: str = "name"
+) -> list[Stray]:
+    return [
+        Stray(kind, getattr(each, called) or "", each.id, partial(delete, each)) for each in found
+    ]
 
 
 def _networks(cloud: Connection, inputs: Inputs) -> list[Stray]:
@@ -99,7 +103,12 @@ def _security_group_rules(cloud: Connection, inputs: Inputs) -> list[Stray]:
         for rule in cloud.network.security_group_rules(security_group_id=inputs["securityGroupId"])
         if all(getattr(rule, key) == value for key, value in asked.items())
     )
-    return _strays("security group rule", found, cloud.network.delete_security_group_rule)
+    return _strays(
+        "security group rule",
+        found,
+        cloud.network.delete_security_group_rule,
+        called="description",
+    )
 
 
 def _ports(cloud: Connection, inputs: Inputs) -> list[Stray]:
@@ -113,7 +122,7 @@ def _floating_ips(cloud: Connection, inputs: Inputs) -> list[Stray]:
         for address in cloud.network.ips(description=inputs["description"])
         if address.port_id is None
     )
-    return _strays("floating IP", found, cloud.network.delete_ip)
+    return _strays("floating IP", found, cloud.network.delete_ip, called="floating_ip_address")
 
 
 def _servers(cloud: Connection, inputs: Inputs) -> list[Stray]:

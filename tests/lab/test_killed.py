@@ -18,7 +18,8 @@ KILLED_AFTER = [4, 6, 9, 14, 25, 40]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One gateway, one master, one worker: not made yet."""
-    killed = Cluster("killed", settings.cluster(image=image.ensure(), gateways=1, masters=1))
+    size = {"gateways": 1, "masters": 1, "workers": 1}
+    killed = Cluster("killed", settings.cluster(image=image.ensure(), **size))
     try:
         yield killed
     finally:

@@ -43,7 +43,7 @@ class Cloud:
             "protocol": "tcp",
             "remote_group_id": None,
             "remote_ip_prefix": "192.0.2.0/24",
-            "name": None,
+            "description": "SSH",
         }
         return [
             Thing(id="ssh", port_range_min=22, port_range_max=22, **common),
