@@ -69,7 +69,7 @@ lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, and the lab 
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clusters (root).
-	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py tests/lab/test_killed.py
+	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py tests/lab/test_killed.py tests/lab/test_bad_input.py
 	$(LAB) run -- $(BIN)/pytest -v tests/lab/test_servers.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 

@@ -1,6 +1,7 @@
 """Every fault of a configuration in one error, each with its key, its value and what to do."""
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,12 +129,19 @@ def _fault(model: type[BaseModel], detail: ErrorDetails) -> Fault:
             hint = f"did you mean {dotted((*location[:-1], near[0]))}?" if near else "remove it"
             return Fault(key, detail["input"], f"unknown key; {hint}")
         case "missing":
-            return Fault(key, MISSING, "must be set")
+            return Fault(key, MISSING, _must_be_set(_model_at(model, location[:-1]), location[-1]))
         case "value_error":
             return Fault(key, detail["input"], detail["msg"].removeprefix("Value error, "))
         case _:
             message = re.sub(r"^(Input|String|Tuple|List|Value) should ", "must ", detail["msg"])
             return Fault(key, detail["input"], message)
+
+
+def _must_be_set(model: type[BaseModel], key: str | int) -> str:
+    """What the key means, and an example if there is one."""
+    field = next(f for name, f in model.model_fields.items() if key == (f.alias or name))
+    example = f", such as {json.dumps(field.examples[0])}" if field.examples else ""
+    return f"must be set{example}: {field.description}"
 
 
 def dotted(location: Sequence[str | int]) -> str:

@@ -97,7 +97,7 @@ def test_every_fault_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("raw", "line"),
     [
-        ({"externalNetwork": None}, "externalNetwork: must be set"),
+        ({"externalNetwork": None}, 'externalNetwork: must be set, such as "public": Name of the'),
         ({"allowedCidrs": []}, "allowedCidrs: must be set"),
         ({"masterCount": 4}, "masterCount = 4: must be 1, 3 or 5"),
         ({"gatewayCount": 0}, "gatewayCount = 0: must be greater than or equal to 1"),

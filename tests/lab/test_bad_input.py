@@ -1,0 +1,107 @@
+"""What the cloud would refuse is said at preview, by key and value, and nothing is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import settings
+from lab.cloud.layout import EXTERNAL_NETWORK
+from lab.errors import LabError
+from lab.image import name as image_name
+from lab.image import versions
+from tests.lab.cluster import Cluster, openstack, run
+
+IMAGE = image_name(versions.KUBERNETES)
+NAME = "refused"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Cluster]:
+    """A stack that nothing was made of yet."""
+    cluster = Cluster(NAME, settings.cluster(image=IMAGE))
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture
+def taken_address() -> Iterator[str]:
+    """A floating IP that points at somebody's port."""
+    words = ("-f", "value", "-c")
+    run("openstack", "network", "create", "somebody")
+    run(
+        "openstack",
+        "subnet",
+        "create",
+        "s",
+        "--network",
+        "somebody",
+        "--subnet-range",
+        "10.99.0.0/24",
+    )
+    run("openstack", "router", "create", "somebody", "--external-gateway", EXTERNAL_NETWORK)
+    run("openstack", "router", "add", "subnet", "somebody", "s")
+    run("openstack", "port", "create", "somebody", "--network", "somebody")
+    address = run(
+        *("openstack", "floating", "ip", "create", EXTERNAL_NETWORK, "--port", "somebody"),
+        *(*words, "floating_ip_address"),
+    ).strip()
+    yield address
+    run("openstack", "floating", "ip", "delete", address)
+    run("openstack", "port", "delete", "somebody")
+    run("openstack", "router", "remove", "subnet", "somebody", "s")
+    run("openstack", "router", "delete", "somebody")
+    run("openstack", "network", "delete", "somebody")
+
+
+def refusal(stack: Cluster, **bad: Any) -> str:
+    """What a preview with these keys says in its error; afterwards they are as they were."""
+    good = settings.cluster(image=IMAGE)
+    stack.stack.configure(bad)
+    try:
+        with pytest.raises(LabError) as refused:
+            stack.stack.pulumi("preview", capture=True)
+    finally:
+        stack.stack.configure({key: good.get(key) for key in bad})
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"worker": {"flavor": "lab.2c3gb"}}, ["worker.flavor", "lab.2c3gb", "lab.2c3g"]),
+        ({"image": IMAGE + "x"}, ["image", IMAGE + "x", f"did you mean {IMAGE}"]),
+        ({"externalNetwork": "externl"}, ["externalNetwork", "externl", "did you mean external"]),
+        ({"workerCount": 180}, ["workerCount", "180", "quota"]),
+        ({"masterCount": 2}, ["masterCount", "2", "1, 3 or 5"]),
+        ({"allowedCidrs": None}, ["allowedCidrs", "203.0.113.0/24", "There is no default"]),
+        ({"podCidr": "10.8.0.0/16"}, ["podCidr", "10.8.0.0/16", "hostCidr"]),
+        ({"kubernetesVersion": "v1.30.0"}, ["kubernetesVersion", "v1.30.0"]),
+        ({"openstack:cloud": "labb"}, ["openstack:cloud", "labb"]),
+    ],
+)
+def test_a_fault_is_named_with_its_key_and_what_to_do(
+    stack: Cluster, bad: dict[str, Any], said: list[str]
+) -> None:
+    error = refusal(stack, **bad)
+    print(error)
+    assert [text for text in said if text not in error] == []
+
+
+def test_every_fault_is_said_at_once(stack: Cluster) -> None:
+    error = refusal(stack, masterCount=4, podCidr="10.8.0.0/16")
+    assert "masterCount" in error
+    assert "podCidr" in error
+
+
+def test_a_floating_ip_that_is_in_use_is_refused(stack: Cluster, taken_address: str) -> None:
+    error = refusal(stack, floatingIp=taken_address)
+    assert taken_address in error
+    assert "floatingIp" in error
+
+
+def test_nothing_was_created(stack: Cluster) -> None:
+    names = [each["Name"] for each in (*openstack("server", "list"), *openstack("network", "list"))]
+    assert [name for name in names if name.startswith(NAME)] == []
