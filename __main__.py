@@ -117,6 +117,7 @@ Addons(
         pod_cidr=str(cluster.pod_cidr),
         ingress_node_ports=INGRESS_NODE_PORTS,
         credential=cloud_credential(name, preflight.endpoint()),
+        control_planes=[gate for _, gate in control_plane.gates],
     ),
     # A destroy takes the machines: what runs on them need not be removed piece by piece.
     pulumi.ResourceOptions(depends_on=[control_plane.api_ready], deleted_with=network.anchor),

@@ -46,13 +46,16 @@ class AddonsArgs:
     # Where the gateways send HTTP and HTTPS, on every node.
     ingress_node_ports: tuple[int, int]
     credential: Credential
+    # What the add-ons that nodes can be Ready without leave the machines to, at first.
+    control_planes: Sequence[pulumi.Resource]
 
 
 class Addons(pulumi.ComponentResource):
     """Every enabled add-on, by one Kubernetes provider.
 
     The pod network and the cloud controller manager come first, beside each other: neither needs
-    the other, and no ordinary pod can start before both run.
+    the other, and no ordinary pod can start before both run. The others follow when every control
+    plane is Ready.
     """
 
     provider: kubernetes.Provider
@@ -81,9 +84,9 @@ class Addons(pulumi.ComponentResource):
         self._installer = Installer(
             name=name, parent=self, provider=self.provider, settings=settings
         )
-        foundation = self._foundation()
-        self._cluster_services(foundation)
-        self._services(foundation)
+        settled = [*self._foundation(), *args.control_planes]
+        self._cluster_services(settled)
+        self._services(settled)
         self.register_outputs({})
 
     def _foundation(self) -> list[pulumi.Resource]:

@@ -95,6 +95,7 @@ def install(
                 host_cidr="10.8.0.0/22",
                 pod_cidr="10.244.0.0/16",
                 ingress_node_ports=(30080, 30443),
+                control_planes=[pulumi.CustomResource("test:index:Gate", "demo-gate", {})],
                 credential=Credential(
                     auth_url="https://keystone.example.org/v3",
                     region="RegionOne",
@@ -121,6 +122,13 @@ def default() -> AddonsRun:
 @pytest.fixture(scope="module")
 def everything() -> AddonsRun:
     return install({name: {"enabled": True} for name in OPTIONAL})
+
+
+def test_what_nodes_need_to_be_ready_comes_before_the_last_of_them(default: AddonsRun) -> None:
+    gate = default.one("test:index:Gate", "demo-gate")
+    waiting = {name for name, each in default.all(CHART).items() if default.waits_for(each, gate)}
+    assert waiting == {"demo-addons-metrics-server", "demo-addons-openstack-cinder-csi"}
+    assert not default.waits_for(default.all(DAEMON_SET)[CCM], gate)
 
 
 def test_a_cluster_gets_what_it_cannot_do_without(default: AddonsRun) -> None:
