@@ -90,6 +90,41 @@ class Cluster:
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return {node["metadata"]["name"]: is_ready(node) for node in listed}
 
+    def ssh(self, node: str, command: str) -> str:
+        """Standard output of a command on a node, by way of the gateway that is active."""
+        outputs = self.stack.outputs()
+        (address,) = (each["address"] for each in outputs["nodes"] if each["name"] == node)
+        jump = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
+        key = self.stack.folder / "ssh_key"
+        key.touch(mode=0o600)
+        key.write_text(outputs["sshPrivateKey"])
+        quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        login = f"ssh {quiet} -o BatchMode=yes -i {key}"
+        through = f"{login} -W %h:%p debian@{jump}"
+        return run(*login.split(), "-o", f"ProxyCommand={through}", f"debian@{address}", command)
+
+    def etcdctl(self, master: str, *arguments: str) -> str:
+        """Standard output of etcdctl in that control plane's etcd."""
+        pki = "/etc/kubernetes/pki/etcd"
+        return self.kubectl(
+            *("-n", "kube-system", "exec", f"etcd-{master}", "--", "etcdctl"),
+            *("--endpoints=https://127.0.0.1:2379", f"--cacert={pki}/ca.crt"),
+            *(f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"),
+            *arguments,
+        )
+
+    def set_secret(self, key: str, value: str) -> None:
+        """`pulumi config set --secret`; the value goes by standard input."""
+        command = self.stack.command("config", "set", "--secret", key)
+        subprocess.run(
+            namespace.enter(command, environment={}),
+            cwd=PROJECT,
+            env=self.stack.environment(),
+            input=value,
+            text=True,
+            check=True,
+        )
+
     def destroy(self) -> None:
         """`pulumi destroy`, and the stack with it."""
         self.stack.pulumi("destroy", "--yes", "--skip-preview")

@@ -94,12 +94,7 @@ def test_a_master_deleted_behind_the_programs_back_is_replaced(cluster: Cluster)
     run("openstack", "server", "delete", "--wait", "ha-master-0")
     cluster.stack.pulumi("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs")
     assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
-    members = cluster.kubectl(
-        *("-n", "kube-system", "exec", "etcd-ha-master-1", "--", "etcdctl"),
-        *("--endpoints=https://127.0.0.1:2379", "--cacert=/etc/kubernetes/pki/etcd/ca.crt"),
-        *("--cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt",),
-        *("--key=/etc/kubernetes/pki/etcd/healthcheck-client.key", "member", "list"),
-    )
+    members = cluster.etcdctl("ha-master-1", "member", "list")
     assert sorted(line.split(", ")[2] for line in members.splitlines()) == MASTERS
 
 

@@ -1,0 +1,217 @@
+"""One cluster with what the others leave out: a network, an address and a machine that are there
+already, volumes for etcd and for workers, a pool with labels and taints, a key of one's own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import image, settings
+from lab.cloud.layout import EXTERNAL_NETWORK
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
+
+NAME = "options"
+SITE = "site"
+CIDR = "10.30.0.0/24"
+BARE_ADDRESS = "10.30.0.200"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a user has before the cluster: network, floating IP, SSH key and a machine."""
+
+    floating_ip: str
+    private_key: str
+    host_key: str
+    image: str
+
+
+def keypair(folder: Path, name: str) -> tuple[str, str]:
+    """Private and public half of a new key."""
+    file = folder / name
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)], check=True
+    )
+    return file.read_text(), file.with_suffix(".pub").read_text().strip()
+
+
+def make_machine(folder: Path, node_image: str, public_key: str) -> str:
+    """A server that the program knows nothing of; its host key."""
+    host_private, host_public = keypair(folder, "host")
+    user_data = folder / "user-data"
+    user_data.write_text(
+        "#cloud-config\n"
+        + yaml.safe_dump(
+            {
+                "ssh_authorized_keys": [public_key],
+                "ssh_deletekeys": True,
+                "ssh_keys": {"ed25519_private": host_private, "ed25519_public": host_public},
+            }
+        )
+    )
+    run("openstack", "security", "group", "create", SITE)
+    rule = ("openstack", "security", "group", "rule", "create", SITE, "--remote-ip", CIDR)
+    for protocol in ("tcp", "udp", "icmp"):
+        run(*rule, "--protocol", protocol)
+    fixed = f"subnet={SITE},ip-address={BARE_ADDRESS}"
+    run(
+        *("openstack", "port", "create", "bare-0", "--network", SITE),
+        *("--fixed-ip", fixed, "--security-group", SITE),
+    )
+    run(
+        *("openstack", "server", "create", "bare-0", "--port", "bare-0", "--image", node_image),
+        *("--flavor", "lab.2c3g", "--user-data", str(user_data), "--config-drive", "true"),
+    )
+    return host_public
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site; it is taken away in the end."""
+    folder = tmp_path_factory.mktemp("site")
+    node_image = image.ensure()
+    private_key, public_key = keypair(folder, "login")
+    run("openstack", "network", "create", SITE)
+    run(
+        *("openstack", "subnet", "create", SITE, "--network", SITE, "--subnet-range", CIDR),
+        *("--allocation-pool", "start=10.30.0.32,end=10.30.0.250"),
+    )
+    run("openstack", "router", "create", SITE, "--external-gateway", EXTERNAL_NETWORK)
+    run("openstack", "router", "add", "subnet", SITE, SITE)
+    address = openstack("floating", "ip", "create", EXTERNAL_NETWORK)["floating_ip_address"]
+    host_key = make_machine(folder, node_image, public_key)
+    yield Site(address, private_key, host_key, node_image)
+    run("openstack", "server", "delete", "--wait", "bare-0")
+    run("openstack", "port", "delete", "bare-0")
+    run("openstack", "security", "group", "delete", SITE)
+    run("openstack", "floating", "ip", "delete", address)
+    run("openstack", "router", "remove", "subnet", SITE, SITE)
+    run("openstack", "router", "delete", SITE)
+    run("openstack", "network", "delete", SITE)
+
+
+@pytest.fixture(scope="module")
+def cluster(site: Site) -> Iterator[Cluster]:
+    """The cluster, up."""
+    keys: dict[str, Any] = settings.cluster(image=site.image, gateways=1, masters=1, workers=1)
+    keys["controlPlane"]["etcdVolume"] = {"size": 2}
+    keys["worker"]["volume"] = {"size": 10}
+    pools = [
+        {
+            "name": "tainted",
+            "count": 1,
+            "labels": {"example.org/disk": "fast"},
+            "taints": [{"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}],
+        },
+        {
+            "name": "bare",
+            "machines": [{"name": "bare-0", "address": BARE_ADDRESS, "hostKey": site.host_key}],
+        },
+    ]
+    made = Cluster(
+        NAME,
+        {
+            **keys,
+            "hostCidr": CIDR,
+            "existingNetwork": {"network": SITE, "subnet": SITE, "router": SITE},
+            "floatingIp": site.floating_ip,
+            "workerPools": pools,
+        },
+    )
+    made.set_secret("sshPrivateKey", site.private_key)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+def test_every_node_is_ready_the_machine_that_was_there_too(cluster: Cluster) -> None:
+    names = ["bare-0", "options-master-0", "options-tainted-0", "options-worker-0"]
+    assert cluster.nodes() == dict.fromkeys(names, True)
+
+
+def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.up() == {}
+
+
+def test_the_pools_labels_and_taints_are_on_its_nodes(cluster: Cluster) -> None:
+    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
+    assert node["metadata"]["labels"]["example.org/disk"] == "fast"
+    assert {"key": "example.org/only", "value": "batch", "effect": "NoSchedule"} in node["spec"][
+        "taints"
+    ]
+
+
+def test_the_cluster_is_at_the_address_that_was_asked_for(cluster: Cluster, site: Site) -> None:
+    assert cluster.stack.outputs()["apiEndpoint"] == f"https://{site.floating_ip}:6443"
+
+
+def test_etcd_is_on_its_volume_and_workers_boot_from_theirs(cluster: Cluster) -> None:
+    volumes = {each["Name"] or each["ID"]: each for each in openstack("volume", "list")}
+    sizes = sorted(each["Size"] for each in volumes.values())
+    assert sizes == [2, 10]
+    master = cluster.ssh("options-master-0", "findmnt --noheadings --output LABEL /var/lib/etcd")
+    assert master.strip() == "etcd"
+
+
+def test_a_secret_is_encrypted_in_etcd_and_its_reading_is_in_the_audit_log(
+    cluster: Cluster,
+) -> None:
+    cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=find-me")
+    stored = cluster.etcdctl("options-master-0", "get", "/registry/secrets/default/hidden")
+    assert "k8s:enc:" in stored
+    assert "find-me" not in stored
+    log = cluster.ssh("options-master-0", "sudo cat /var/log/kubernetes/audit.log")
+    assert '"resource":"secrets","namespace":"default","name":"hidden"' in log
+    assert "find-me" not in log
+    assert base64.b64encode(b"find-me").decode() not in log
+
+
+def test_pods_reach_each_other_on_every_kind_of_node(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=PODS)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s")
+    pods = json.loads(cluster.kubectl("get", "pods", "-o", "json"))["items"]
+    where = {pod["spec"]["nodeName"]: pod["status"]["podIP"] for pod in pods}
+    assert set(where) == {"bare-0", "options-tainted-0", "options-worker-0"}
+    for pod in pods:
+        for address in where.values():
+            cluster.kubectl(
+                *("exec", pod["metadata"]["name"], "--"),
+                *("wget", "-q", "-T", "5", "-O", "-", f"http://{address}:8080/hostname"),
+            )
+
+
+def test_destroy_leaves_what_was_there_before(cluster: Cluster, site: Site) -> None:
+    cluster.destroy()
+    left = left_in_project()
+    assert set(left) <= {"server", "port", "router", "floating ip", "network", "security group"}
+    assert left["security group"] == [SITE]
+    assert len(left["server"]) == len(left["floating ip"]) == 1
+    assert openstack("floating", "ip", "show", site.floating_ip)["port_id"] is None
+
+
+PODS = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: everywhere}
+spec:
+  selector: {matchLabels: {app: everywhere}}
+  template:
+    metadata: {labels: {app: everywhere}}
+    spec:
+      tolerations: [{key: example.org/only, operator: Exists}]
+      containers:
+      - name: web
+        image: docker.io/lab/busybox:1
+        imagePullPolicy: Never
+        command: [httpd, -f, -p, "8080", -h, /etc]
+"""
