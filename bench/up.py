@@ -66,12 +66,17 @@ def unchanged(made: Cluster, *allowed: str) -> None:
         raise AssertionError(f"the update did more than it should: {made.last_changes()}")
 
 
+def servers() -> set[str]:
+    """Ids of the cluster's servers."""
+    return {server["ID"] for server in openstack("server", "list", "--name", f"^{NAME}-")}
+
+
 def one_more_worker(made: Cluster, workers: int, figures: Figures) -> None:
     """Only that worker's server is new, and no other changes."""
-    before = {server["ID"] for server in openstack("server", "list")}
+    before = servers()
     figures.add("one more worker", seconds(lambda: made.up(workerCount=workers + 1)))
     unchanged(made, "create")
-    new = {server["ID"] for server in openstack("server", "list")} - before
+    new = servers() - before
     figures.add("servers that are new after it", len(new), "", 1)
 
 
