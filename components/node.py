@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components.gateway import Gateway
-from components.remote import Login, Script, connection, environment_file, scripts
+from components.remote import Login, Script, connection, environment_file, scripts, together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,13 @@ class Node:
 
     def __init__(self, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
         self.name = args.name
-        environment = pulumi.Output.all(
-            **args.environment, ROLE=args.role, NODE_NAME=args.name, NODE_IP=args.address
+        environment = together(
+            {
+                **args.environment,
+                "ROLE": args.role,
+                "NODE_NAME": args.name,
+                "NODE_IP": args.address,
+            }
         )
         self.bootstrap = Script(
             f"{args.name}-bootstrap",

@@ -82,6 +82,15 @@ def pack(files: Mapping[str, str]) -> str:
     return base64.encodebytes(archive.getvalue()).decode()
 
 
+def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
+    """All values at once, as `Output.all` gives them."""
+    # That makes three tasks for each value, also for a plain one; most of a folder is plain text.
+    plain = {key: value for key, value in values.items() if isinstance(value, str)}
+    later = {key: value for key, value in values.items() if key not in plain}
+    found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
+    return found.apply(lambda those: {**plain, **dict(those)})
+
+
 def environment_file(values: Mapping[str, str | int | bool]) -> str:
     """`node.env`: KEY='value' lines that a shell reads as plain data."""
 
@@ -126,7 +135,7 @@ class Script(remote.Command):
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = 1800,
     ) -> None:
-        packed: pulumi.Output[str] = pulumi.Output.secret(pulumi.Output.all(**files).apply(pack))
+        packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(
             name,
             connection=login,

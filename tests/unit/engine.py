@@ -12,6 +12,7 @@ from typing import Any
 
 import pulumi
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
+from pulumi.runtime.sync_await import _sync_await
 
 from components import image
 
@@ -187,9 +188,11 @@ def run(
         "OS_PROJECT_NAME": "somewhere",
     }
 
-    @pulumi.runtime.test  # type: ignore[untyped-decorator]
-    def program() -> None:
-        runpy.run_path(str(PROGRAM))
-
-    program()
+    # As the language host does it: in a stack that is made for this run.
+    pulumi.runtime.settings.set_root_resource(None)  # type: ignore[arg-type]
+    _sync_await(pulumi.runtime.run_in_stack(_program))
     return recorded
+
+
+def _program() -> None:
+    runpy.run_path(str(PROGRAM))

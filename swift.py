@@ -1,0 +1,22 @@
+"""What makes a program with thousands of resources fast. Nothing but its speed depends on it."""
+
+import asyncio
+import gc
+
+import pulumi
+
+
+def swiftly() -> None:
+    """Call it before the first resource is made."""
+    # What a resource holds lives until the program ends: looking for garbage finds hardly any.
+    gc.set_threshold(200_000, 20, 100)
+    pulumi.run(_begin_requests)
+
+
+async def _begin_requests() -> None:
+    """Let every request to the engine begin before the SDK waits for their end.
+
+    It waits for begun ones one after the other, but for all others at once, again and again: that
+    grows with the square of their number.
+    """
+    await asyncio.sleep(0)
