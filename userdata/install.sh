@@ -352,6 +352,45 @@ CONF
   fi
 }
 
+# --- metadata service ---------------------------------------------------------------------------
+
+# What pods send to the cloud's metadata service ends here, whatever the pod network is: its packets
+# come in from an interface. Those of the machine itself, and of pods in its network, do not.
+# A table of its own: what others do to theirs leaves it alone.
+deny_metadata() {
+  local changed=false unit=openstack-kubernetes-metadata
+  put "${settings}/metadata.nft" <<'NFT' && changed=true
+table ip openstack-kubernetes
+delete table ip openstack-kubernetes
+table ip openstack-kubernetes {
+  chain pods {
+    type filter hook prerouting priority raw; policy accept;
+    iifname != "lo" ip daddr 169.254.169.254 counter drop
+  }
+}
+NFT
+  put "/etc/systemd/system/${unit}.service" <<UNIT && changed=true reload=true
+[Unit]
+Description=Keep pods from the cloud's metadata service
+After=nftables.service
+Before=containerd.service kubelet.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=nft -f ${settings}/metadata.nft
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+  reload_systemd
+  enable "${unit}"
+  if running && { "${changed}" || ! nft list table ip openstack-kubernetes >/dev/null 2>&1; }; then
+    systemctl restart "${unit}" ||
+      fail "pods cannot be kept from the metadata service: see 'journalctl -u ${unit}'"
+  fi
+}
+
 # --- units --------------------------------------------------------------------------------------
 
 reload=false
@@ -389,6 +428,7 @@ main() {
         install -m 0755 "${artifacts}/crictl" /usr/bin/crictl
       fi
       configure_kernel
+      deny_metadata
       configure_containerd
       import_images
       want_kubelet_unit

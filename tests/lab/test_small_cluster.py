@@ -66,6 +66,31 @@ metadata: {name: deny}
 spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress]}
 """
 
+# One in the pod network, one in its node's.
+NETWORKS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: in-pods, labels: {app: network}}
+spec:
+  hostNetwork: false
+  containers:
+  - name: asleep
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sleep, "3600"]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: in-nodes, labels: {app: network}}
+spec:
+  hostNetwork: true
+  containers:
+  - name: asleep
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sleep, "3600"]
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
@@ -118,6 +143,20 @@ def test_pods_talk_by_name_and_a_policy_keeps_them_apart(cluster: Cluster) -> No
     assert cluster.kubectl(*fetch, check=False) == ""
     cluster.kubectl("delete", "networkpolicy", "deny")
     cluster.kubectl("delete", "pod,service", "-l", "app", "--wait=false", check=False)
+
+
+def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=NETWORKS)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "-l", "app=network", "--timeout=120s")
+
+    def ask(pod: str) -> str:
+        url = "http://169.254.169.254/openstack/latest/meta_data.json"
+        fetch = ("wget", "-q", "-T", "5", "-O", "-", url)
+        return cluster.kubectl("exec", pod, "--", *fetch, check=False)
+
+    assert "small-worker-0" in ask("in-nodes")
+    assert ask("in-pods") == ""
+    cluster.kubectl("delete", "pod", "-l", "app=network", "--wait=false")
 
 
 def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,67 @@ def test_put_writes_only_what_differs(tmp_path: Path) -> None:
 def test_put_keeps_empty_lines_at_the_end(tmp_path: Path) -> None:
     functions(tmp_path, f"printf 'a\\n\\n' | put {tmp_path}/file")
     assert (tmp_path / "file").read_text() == "a\n\n"
+
+
+def metadata_rules(folder: Path) -> Path:
+    """What deny_metadata writes, below the folder; nothing of this machine is changed."""
+    result = functions(
+        folder,
+        f"""
+        settings={folder}
+        running() {{ false; }}
+        put() {{ cat >"{folder}/${{1##*/}}"; }}
+        enable() {{ echo "enabled $1"; }}
+        deny_metadata
+        """,
+    )
+    assert result.stdout == "enabled openstack-kubernetes-metadata\n", result
+    rules = folder / "metadata.nft"
+    unit = (folder / "openstack-kubernetes-metadata.service").read_text()
+    assert f"ExecStart=nft -f {rules}\n" in unit
+    return rules
+
+
+# A machine and a pod as two network namespaces; the machine itself is the metadata service.
+MACHINE_AND_POD = """
+set -e
+ip link set lo up
+ip address add 169.254.169.254/32 dev lo
+unshare --net sleep 60 & pod=$!
+trap 'kill $pod' EXIT
+while [ "$(readlink /proc/$pod/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do :; done
+in_pod() { nsenter --target $pod --net "$@"; }
+ip link add veth type veth peer name eth0 netns $pod
+ip address add 10.0.0.1/24 dev veth && ip link set veth up
+in_pod ip address add 10.0.0.2/24 dev eth0 && in_pod ip link set eth0 up
+in_pod ip route add default via 10.0.0.1
+python3 -m http.server 80 >/dev/null 2>&1 & trap "kill $pod $!" EXIT
+answers() {
+  if "${@:2}" curl -s --noproxy '*' --max-time 2 -o /dev/null "http://$1/"; then
+    echo yes
+  else
+    echo no
+  fi
+}
+until [ "$(answers 127.0.0.1 env)" = yes ]; do sleep 0.1; done
+"""
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs nft")
+def test_pods_do_not_reach_the_metadata_service_but_their_machine_does(tmp_path: Path) -> None:
+    rules = metadata_rules(tmp_path)
+    questions = f"""
+        answers 169.254.169.254 in_pod
+        nft -f {rules} && nft -f {rules}
+        answers 169.254.169.254 in_pod
+        answers 169.254.169.254 env
+        answers 10.0.0.1 in_pod
+    """
+    done = subprocess.run(
+        ["unshare", "--net", "bash", "-c", MACHINE_AND_POD + questions],
+        capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.split() == ["yes", "no", "yes", "yes"], done.stderr
 
 
 def test_a_failure_names_the_line_and_the_command(tmp_path: Path) -> None:
