@@ -6,14 +6,14 @@ from config import Cluster
 from preflight.endpoint import Endpoint, endpoint
 from preflight.fetch import fetch
 from preflight.login import login
-from preflight.rules import faults
+from preflight.rules import faults, warnings
 from settings.faults import ConfigError
 
 __all__ = ["Endpoint", "check", "endpoint"]
 
 
 def check(cluster: Cluster) -> None:
-    """Compare the configuration with what the cloud has and allows.
+    """Compare the configuration with what the cloud has and allows; warn of broken servers.
 
     The credentials are those of the OpenStack provider. What the cluster has already is not
     asked for again: it is known by its names, and a floating IP by the port it belongs to.
@@ -21,6 +21,9 @@ def check(cluster: Cluster) -> None:
     Raises:
         ConfigError: with every fault; each names the key, its value, and what there is instead.
     """
-    found = faults(cluster, fetch(login(), cluster, warn=pulumi.log.warn))
+    facts = fetch(login(), cluster, warn=pulumi.log.warn)
+    for warning in warnings(cluster, facts):
+        pulumi.log.warn(warning)
+    found = faults(cluster, facts)
     if found:
         raise ConfigError(found, "the cloud cannot take this (`cloudChecks: false` does not ask)")

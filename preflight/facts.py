@@ -37,6 +37,8 @@ class Server:
     name: str
     cores: int
     memory: int
+    error: str | None = None
+    """What Nova says of a server in the state ERROR; it may be empty."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,12 @@ def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
     limits = cloud.compute.get_limits().absolute
     return {
         "servers": tuple(
-            facts.Server(name=each.name, cores=each.flavor.vcpus, memory=each.flavor.ram)
+            facts.Server(
+                name=each.name,
+                cores=each.flavor.vcpus,
+                memory=each.flavor.ram,
+                error=(each.fault or {}).get("message", "") if each.status == "ERROR" else None,
+            )
             for each in cloud.compute.servers(name=f"^{_prefix(cluster)}")
         ),
         "limits": _limits(

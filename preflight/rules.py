@@ -27,6 +27,20 @@ def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
     return list(dict.fromkeys(found))
 
 
+def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
+    """What the user should know, but may go on with."""
+    planned = {name for role in roles(cluster) for name in role.names(cluster)}
+    for server in facts.servers:
+        if server.error is not None and server.name in planned:
+            why = server.error.rstrip(".") or "Nova does not say why"
+            # Not a fault: it would stop the very run that replaces the server.
+            yield (
+                f"the server {server.name} is in ERROR: {why}. "
+                "An update keeps it as it is; replace it: "
+                f"pulumi up --replace '**:Instance::{server.name}'"
+            )
+
+
 def _instead(wanted: str, known: Collection[str], what: str) -> str:
     """Names that could be meant."""
     if not known:

@@ -24,7 +24,7 @@ from preflight.facts import (
 )
 from preflight.login import login, resolve
 from preflight.needs import needs
-from preflight.rules import faults
+from preflight.rules import faults, warnings
 
 SERVICES = frozenset({"block-storage", "load-balancer"})
 
@@ -303,6 +303,32 @@ clouds:
 def keys(**values: str) -> Callable[[str], str | None]:
     """The keys of the OpenStack provider in a stack's configuration."""
     return values.get
+
+
+class TestBrokenServers:
+    """A server that Nova could not make stays in the state, and an update does not mend it."""
+
+    def told(self, *servers: Server) -> list[str]:
+        return list(warnings(cluster(), replace(CLOUD, servers=servers)))
+
+    def test_it_is_named_with_novas_words_and_the_command_that_replaces_it(self) -> None:
+        (told,) = self.told(
+            Server(name="demo-worker-0", cores=2, memory=4096),
+            Server(name="demo-worker-1", cores=2, memory=4096, error="No valid host was found."),
+        )
+        assert "demo-worker-1 is in ERROR: No valid host was found." in told
+        assert told.endswith("pulumi up --replace '**:Instance::demo-worker-1'")
+
+    def test_nova_may_not_say_why(self) -> None:
+        (told,) = self.told(Server(name="demo-master-0", cores=2, memory=4096, error=""))
+        assert "Nova does not say why" in told
+
+    def test_one_that_is_to_go_anyway_is_not_mentioned(self) -> None:
+        assert self.told(Server(name="demo-worker-9", cores=2, memory=4096, error="x")) == []
+
+    def test_it_does_not_stop_the_run_that_replaces_it(self) -> None:
+        broken = Server(name="demo-worker-1", cores=2, memory=4096, error="x")
+        assert told(replace(CLOUD, servers=(broken,))) == []
 
 
 class TestLogin:
