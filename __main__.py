@@ -34,6 +34,7 @@ network = Network(
         dns_nameservers=[str(address) for address in cluster.dns_nameservers],
         allowed_cidrs=[str(cidr) for cidr in cluster.allowed_cidrs],
         ingress_cidrs=[str(cidr) for cidr in cluster.ingress_sources],
+        machine_cidrs=[str(cidr) for cidr in cluster.machine_cidrs],
         gateway_count=cluster.gateway_count,
         ingress_ports=INGRESS_NODE_PORTS,
         existing=cluster.existing_network,

@@ -335,6 +335,12 @@ class Cluster(Settings):
         return self.allowed_cidrs if self.ingress_cidrs is None else self.ingress_cidrs
 
     @property
+    def machine_cidrs(self) -> tuple[IPv4Network, ...]:
+        """Each machine that exists already as a network of one address."""
+        machines = [machine for pool in self.worker_pools for machine in pool.machines]
+        return tuple(IPv4Network(machine.address) for machine in machines)
+
+    @property
     def dns_name(self) -> str | None:
         """The full name in Designate, with the final dot, or None without one."""
         if self.dns is None:

@@ -29,9 +29,17 @@ class Rule:
 
 
 def rules(
-    *, allowed: Sequence[str], ingress: Sequence[str], gateways: int, ingress_ports: Sequence[int]
+    *,
+    allowed: Sequence[str],
+    ingress: Sequence[str],
+    machines: Sequence[str] = (),
+    gateways: int,
+    ingress_ports: Sequence[int],
 ) -> list[Rule]:
-    """Every rule of a cluster. Whatever is not listed here is dropped."""
+    """Every rule of a cluster. Whatever is not listed here is dropped.
+
+    `machines` are the CIDRs of nodes that are in no security group of the cluster.
+    """
     outside = [
         Rule(role="gateway", source=cidr, protocol="tcp", first=first, last=last, why=why)
         for cidr in allowed
@@ -49,15 +57,9 @@ def rules(
         Rule(role="gateway", source="gateway", protocol="vrrp", why="who holds the VIP"),
         Rule(role="gateway", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
         Rule(role="node", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
-        Rule(role="node", source="node", protocol="icmp", why="path MTU, ping"),
-        Rule(role="node", source="node", protocol="udp", first=8472, last=8472, why="pod VXLAN"),
-        Rule(role="node", source="node", protocol="tcp", first=4240, last=4240, why="CNI health"),
-        Rule(role="node", source="node", protocol="tcp", first=4244, last=4244, why="Hubble"),
-        Rule(role="node", source="node", protocol="tcp", first=10250, last=10250, why="kubelet"),
         Rule(
             role="control-plane", source="gateway", protocol="tcp", first=6443, last=6443, why="API"
         ),
-        Rule(role="control-plane", source="node", protocol="tcp", first=6443, last=6443, why="API"),
         Rule(
             role="control-plane",
             source="control-plane",
@@ -70,4 +72,16 @@ def rules(
         Rule(role="node", source="gateway", protocol="tcp", first=port, last=port, why="ingress")
         for port in ingress_ports
     ]
-    return outside + inside
+    return outside + inside + [rule for each in ("node", *machines) for rule in _of_node(each)]
+
+
+def _of_node(source: str) -> list[Rule]:
+    """What each node, wherever it is, needs of the others."""
+    return [
+        Rule(role="node", source=source, protocol="icmp", why="path MTU, ping"),
+        Rule(role="node", source=source, protocol="udp", first=8472, last=8472, why="pod VXLAN"),
+        Rule(role="node", source=source, protocol="tcp", first=4240, last=4240, why="CNI health"),
+        Rule(role="node", source=source, protocol="tcp", first=4244, last=4244, why="Hubble"),
+        Rule(role="node", source=source, protocol="tcp", first=10250, last=10250, why="kubelet"),
+        Rule(role="control-plane", source=source, protocol="tcp", first=6443, last=6443, why="API"),
+    ]

@@ -59,6 +59,10 @@ class Registration:
         if self.external_cloud_provider and self.provider_id is not None:
             extra["cloud-provider"] = "external"
             extra["provider-id"] = self.provider_id
+        elif self.external_cloud_provider:
+            # The cloud controller looks for servers by name where there is no id, and deletes the
+            # Node of a machine that is down and no server; an id of another kind it leaves alone.
+            extra["provider-id"] = f"existing://{self.name}"
         return {
             "name": self.name,
             "criSocket": "unix:///run/containerd/containerd.sock",

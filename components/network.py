@@ -24,6 +24,8 @@ class NetworkArgs:
     dns_nameservers: Sequence[str]
     allowed_cidrs: Sequence[str]
     ingress_cidrs: Sequence[str]
+    # Of nodes that exist already and have no port here.
+    machine_cidrs: Sequence[str]
     gateway_count: int
     ingress_ports: Sequence[int]
     existing: ExistingNetwork | None = None
@@ -123,6 +125,7 @@ class Network(pulumi.ComponentResource):
         for rule in rules(
             allowed=args.allowed_cidrs,
             ingress=args.ingress_cidrs,
+            machines=args.machine_cidrs,
             gateways=args.gateway_count,
             ingress_ports=args.ingress_ports,
         ):

@@ -112,6 +112,7 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
     way_in = rules(
         allowed=[str(cidr) for cidr in cluster.allowed_cidrs],
         ingress=[str(cidr) for cidr in cluster.ingress_sources],
+        machines=[str(cidr) for cidr in cluster.machine_cidrs],
         gateways=cluster.gateway_count,
         ingress_ports=(80, 443),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,15 @@ def test_a_node_registers_with_its_address_provider_id_and_taints() -> None:
         "hostname-override": "demo-worker-0",
         "cloud-provider": "external",
         "provider-id": "openstack:///uuid",
+    }
+
+
+def test_the_cloud_controller_does_not_take_a_machine_for_a_server_that_is_gone() -> None:
+    machine = replace(REGISTRATION, provider_id=None).document()
+    assert flags(machine["kubeletExtraArgs"]) == {
+        "node-ip": "10.8.0.40",
+        "hostname-override": "demo-worker-0",
+        "provider-id": "existing://demo-worker-0",
     }
 
 

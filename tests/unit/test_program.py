@@ -142,18 +142,36 @@ def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
     assert sorted(carrying) == ["demo-gateway-0", "demo-gateway-1"]
 
 
+METAL = {
+    "name": "metal",
+    "machines": [
+        {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"},
+    ],
+}
+
+
 def test_a_machine_that_exists_already_joins_without_a_server() -> None:
-    pool = {
-        "name": "metal",
-        "machines": [
-            {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"}
-        ],
-    }
-    joined = run({"workerPools": [pool]})
+    joined = run({"workerPools": [METAL]})
     assert "metal-a" not in joined.all(SERVER)
     bootstrap = command(joined, "metal-a-bootstrap").inputs["connection"]
     assert bootstrap["host"] == "10.8.1.5"
     assert bootstrap["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
+
+
+def test_a_machine_that_exists_already_may_do_what_a_node_may(fresh: Run) -> None:
+    def opened(to: Run, key: str, source: str) -> list[tuple[str, ...]]:
+        rules = to.all("secGroupRule:SecGroupRule").values()
+        fields = ("securityGroupId", "protocol", "portRangeMin")
+        return sorted(
+            tuple(str(rule.inputs.get(field)) for field in fields)
+            for rule in rules
+            if rule.inputs.get(key) == source
+        )
+
+    joined = run({"workerPools": [METAL]})
+    from_nodes = opened(fresh, "remoteGroupId", "demo-node-id")
+    assert len(from_nodes) > 1
+    assert opened(joined, "remoteIpPrefix", "10.8.1.5/32") == from_nodes
 
 
 def test_a_server_can_boot_from_a_volume() -> None:
