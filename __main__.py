@@ -37,6 +37,7 @@ network = Network(
         machine_cidrs=[str(cidr) for cidr in cluster.machine_cidrs],
         gateway_count=cluster.gateway_count,
         ingress_ports=INGRESS_NODE_PORTS,
+        login_environment=preflight.environment(),
         existing=cluster.existing_network,
     ),
 )

@@ -1,16 +1,20 @@
 """Delete what the cluster's own controllers made in the cloud: load balancers and volumes.
 
 `pulumi destroy` runs it when the servers are gone and the network is not, so it needs no
-Kubernetes API. By hand: `python leftovers.py CLUSTER`.
+Kubernetes API. By hand: `python leftovers.py CLUSTER`, with a login in the environment (`OS_CLOUD`,
+or `OS_AUTH_URL` and so on), as the OpenStack provider takes it.
 """
 
 from __future__ import annotations
 
 import sys
 
-import openstack
 from openstack.connection import Connection
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+
+from preflight.fetch import connect
+from preflight.login import login
+from settings.faults import ConfigError
 
 # Cinder CSI marks the volumes and snapshots that it makes with the name of their cluster.
 CSI_MARK = "cinder.csi.openstack.org/cluster"
@@ -64,8 +68,13 @@ def _ours(metadata: dict[str, str] | None, cluster: str) -> bool:
 
 
 def main(cluster: str) -> int:
-    """Sweep until nothing is left; 1 when something stays."""
-    cloud = openstack.connect()
+    """Sweep until nothing is left; 1 when something stays, or the cloud lets nobody in."""
+    try:
+        # There is no stack's configuration here: what it says is in the environment.
+        cloud = connect(login(lambda _: None))
+    except ConfigError as error:
+        print(error)
+        return 1
 
     @retry(
         retry=retry_if_result(bool),

@@ -28,6 +28,8 @@ class NetworkArgs:
     machine_cidrs: Sequence[str]
     gateway_count: int
     ingress_ports: Sequence[int]
+    # How programs that run where Pulumi runs log in at the cloud.
+    login_environment: Mapping[str, str]
     existing: ExistingNetwork | None = None
 
 
@@ -59,16 +61,15 @@ class Network(pulumi.ComponentResource):
             self._adopt(args.existing)
         else:
             self._create(args)
-        self.ready = (*self.ready, self._leftovers(args.cluster_name))
+        self.ready = (*self.ready, self._leftovers(args))
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
-    def _leftovers(self, cluster_name: str) -> pulumi.Resource:
+    def _leftovers(self, args: NetworkArgs) -> pulumi.Resource:
         """On destroy, between the last server and the network: what the controllers made."""
-        cloud = pulumi.Config("openstack").get("cloud")
         return on_destroy(
             f"{self._name}-leftovers",
-            f".venv/bin/python leftovers.py {cluster_name}",
-            {"OS_CLOUD": cloud} if cloud else {},
+            f".venv/bin/python leftovers.py {args.cluster_name}",
+            args.login_environment,
             pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=[self.anchor])
             ),

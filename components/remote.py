@@ -157,11 +157,14 @@ class Script(remote.Command):
 def on_destroy(
     name: str, command: str, environment: Mapping[str, str], opts: pulumi.ResourceOptions
 ) -> pulumi.Resource:
-    """A command that runs where Pulumi runs, in the project's folder, and only on delete."""
+    """A command that runs where Pulumi runs, in the project's folder, and only on delete.
+
+    `environment` comes on top of that of Pulumi; it is secret.
+    """
     return local.Command(
         name,
         delete=command,
-        environment=environment,
+        environment=pulumi.Output.secret(dict(environment)),
         add_previous_output_in_env=False,
         opts=opts,
     )

@@ -60,6 +60,9 @@ _OTHER = (
     ("cert", ("OS_CERT",), "cert"),
     ("key", ("OS_KEY",), "key"),
 )
+_CLOUD = ("cloud", ("OS_CLOUD",))
+_INSECURE = ("insecure", ("OS_INSECURE",))
+_DEFAULT_DOMAIN = ("defaultDomain", ("OS_DEFAULT_DOMAIN",))
 
 Lookup = Callable[[str], str | None]
 
@@ -97,14 +100,14 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         return {theirs: value for ours, names, theirs in table if (value := find(ours, names))}
 
     other = found(_OTHER)
-    insecure = find("insecure", ("OS_INSECURE",))
+    insecure = find(*_INSECURE)
     if insecure is not None:
         other["verify"] = insecure.lower() not in ("1", "t", "true")
-    if cloud := find("cloud", ("OS_CLOUD",)):
+    if cloud := find(*_CLOUD):
         return Login(key="openstack:cloud", value=cloud, settings={"cloud": cloud, **other})
 
     auth = found(_AUTH)
-    default_domain = find("defaultDomain", ("OS_DEFAULT_DOMAIN",)) or "default"
+    default_domain = find(*_DEFAULT_DOMAIN) or "default"
     if "application_credential_secret" in auth:
         kind = "v3applicationcredential"
     elif "token" in auth:
@@ -121,6 +124,16 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         value=str(url) if url else None,
         settings={"auth_type": kind, "auth": auth, **other},
     )
+
+
+def environment(config: Lookup | None = None) -> dict[str, str]:
+    """What the stack's configuration says of the login, as environment variables.
+
+    A program that does not see the stack finds the same login by them. They may hold a password.
+    """
+    look_up = config or pulumi.Config("openstack").get
+    known = [*(row[:2] for row in (*_AUTH, *_OTHER)), _CLOUD, _INSECURE, _DEFAULT_DOMAIN]
+    return {names[0]: value for key, names in known if (value := look_up(key))}
 
 
 def resolve(login: Login) -> CloudRegion:

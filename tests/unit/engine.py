@@ -174,7 +174,9 @@ def run(
     settings = {**MINIMAL, **(overrides or {})}
     pulumi.runtime.set_all_config(
         {
-            f"{PROJECT}:{key}": value if isinstance(value, str) else json.dumps(value)
+            key if ":" in key else f"{PROJECT}:{key}": (
+                value if isinstance(value, str) else json.dumps(value)
+            )
             for key, value in settings.items()
             if value is not None
         }

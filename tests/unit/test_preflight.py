@@ -22,7 +22,7 @@ from preflight.facts import (
     Server,
     Subnet,
 )
-from preflight.login import login, resolve
+from preflight.login import environment, login, resolve
 from preflight.needs import needs
 from preflight.rules import faults, warnings
 
@@ -358,6 +358,31 @@ class TestLogin:
 
     def test_a_certificate_may_go_unchecked(self) -> None:
         assert login(keys(), {"OS_CLOUD": "x", "OS_INSECURE": "true"}).settings["verify"] is False
+
+    @pytest.mark.parametrize(
+        "stack",
+        [
+            {"cloud": "mine"},
+            {
+                "authUrl": "https://a",
+                "userName": "u",
+                "password": "p",
+                "tenantName": "t",
+                "defaultDomain": "d",
+                "insecure": "true",
+                "cacertFile": "ca.pem",
+            },
+            {
+                "authUrl": "https://a",
+                "applicationCredentialId": "id",
+                "applicationCredentialSecret": "s",
+            },
+            {"authUrl": "https://a", "token": "t", "tenantId": "i", "region": "r"},
+        ],
+    )
+    def test_a_program_beside_the_stack_logs_in_alike(self, stack: dict[str, str]) -> None:
+        beside = login(keys(), environment(keys(**stack)))
+        assert beside == login(keys(**stack), {})
 
     def test_nothing_at_all_says_what_to_set(self) -> None:
         with pytest.raises(ConfigError, match=r"openstack:cloud: set it .* or OS_CLOUD"):

@@ -130,6 +130,16 @@ def test_every_connection_checks_the_host_key(fresh: Run) -> None:
         assert "proxy" not in connection or connection["proxy"]["hostKey"]
 
 
+def test_what_clears_up_on_destroy_has_the_login_of_the_stack() -> None:
+    password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
+    cleared = run(password).one("local:Command", "demo-leftovers")
+    assert cleared.inputs["delete"].endswith("leftovers.py demo")
+    assert cleared.inputs["environment"] == {
+        "OS_AUTH_URL": "https://cloud.example.org",
+        "OS_PASSWORD": "hidden",
+    }
+
+
 def test_only_allowed_networks_get_in(fresh: Run) -> None:
     rules = fresh.all("secGroupRule:SecGroupRule").values()
     from_outside = {r.inputs["remoteIpPrefix"] for r in rules if "remoteIpPrefix" in r.inputs}
