@@ -19,6 +19,7 @@ MANIFESTS=$KUBERNETES_DIR/manifests
 ETCD_DATA=$ROOT/var/lib/etcd
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 RENEW_DAYS=45
+STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
 converge() {
   step "check what is here"
@@ -247,6 +248,7 @@ initialise() {
   }
   kill "$watcher" 2>/dev/null || true # it may have ended
   finish_entering
+  remember_configuration
 }
 
 clear_lost_and_found() {
@@ -276,6 +278,7 @@ join_cluster() {
     log "kubeadm join failed: cleaning up and trying again"
   done
   finish_entering
+  settle_configuration
 }
 
 # An earlier machine of this name, or an earlier try of this one, must leave the cluster before
@@ -325,7 +328,6 @@ finish_entering() {
   wait_for_own_api
   end_attempt
   rm -f -- "$STATE_DIR/served"
-  remember_configuration
 }
 
 wait_for_own_api() {
@@ -467,8 +469,39 @@ configuration_sum() {
   printf '%s' "${sum%% *}"
 }
 
+# The part of the configuration that is the same on every control plane.
+cluster_configuration_sum() {
+  local sum
+  sum=$(awk 'BEGIN { RS = ORS = "---\n" } !/kind: InitConfiguration/' "$FOLDER/kubeadm-init.yaml" | sha256sum)
+  printf '%s' "${sum%% *}"
+}
+
+# What is in force here, and what the cluster has stored for those that join it.
 remember_configuration() {
+  wait_for 60 "the API" mark_configuration || die "kubeadm's configuration in the cluster could not be marked"
   write_file "$STATE_DIR/kubeadm-init.sha256" 0644 "$(configuration_sum)"
+}
+
+mark_configuration() {
+  kube -n kube-system annotate configmap kubeadm-config --overwrite "$STORED_SUM=$(cluster_configuration_sum)" >/dev/null
+}
+
+# Whoever joins takes what the cluster has stored, which is old where this machine is the first one
+# to bring something new: another name for the certificate, for example.
+settle_configuration() {
+  local stored
+  rm -f -- "$STATE_DIR/kubeadm-init.sha256"
+  if [[ $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
+    log "the cluster runs $(api_server_version): the next run upgrades this control plane"
+    return
+  fi
+  stored=$(kube -n kube-system get configmap kubeadm-config -o "jsonpath={.metadata.annotations.$STORED_SUM}") ||
+    die "kubeadm's configuration in the cluster could not be read"
+  if [[ $stored == "$(cluster_configuration_sum)" ]]; then
+    remember_configuration
+  else
+    converge_configuration
+  fi
 }
 
 # kubeadm's certificates live for a year; upgrades renew them too.

@@ -18,6 +18,10 @@ PODS = "etcd-demo-master-1 demo-master-1 True\n"
 MEMBERS = "11, started, demo-master-1, https://10.8.0.22:2380, https://10.8.0.22:2379, false\n"
 OWN_MEMBER = "22, started, demo-master-0, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
 
+# What the cluster has stored is what the folder says.
+ANNOTATION = "openstack-kubernetes-configuration"
+STORED = hashlib.sha256(b"kubeadm-init.yaml\n---\n").hexdigest()
+
 
 def others(machine: Machine, **answers: str) -> None:
     """What the other control planes' ports say: `a22=READY` for 10.8.0.22; the rest are dead."""
@@ -52,6 +56,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer("get pods -l component=etcd", PODS)
         made.answer("member list", MEMBERS)
         made.answer("^mountpoint", status=1)
+        made.answer("get configmap kubeadm-config .*annotations", STORED)
         others(made)
         return made
 
@@ -205,6 +210,82 @@ def test_a_cluster_that_answers_is_joined(make: Callable[..., Machine]) -> None:
     assert "token: " in (machine.fakes / "seen").read_text()
     assert not machine.has("run/openstack-kubernetes/discovery.conf")
     machine.order("create -f -", "kubeadm join", "delete secret bootstrap-token-")
+
+
+# What kubeadm join leaves behind, as far as the script looks at it.
+JOINED = """
+root = here + "/../root/etc/kubernetes/"
+os.makedirs(root + "manifests")
+for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+    with open(root + "manifests/" + pod + ".yaml", "w") as manifest:
+        manifest.write("    - --initial-cluster=a\\n    image: k8s/" + pod + ":v1.36.3\\n")
+for name in ("apiserver.crt", "apiserver.key"):
+    open(root + "pki/" + name, "w").close()
+"""
+ETCD_MANIFEST = """
+with open(os.environ["KUBEADM_INIT_DRYRUN_DIR"] + "/etcd.yaml", "w") as manifest:
+    manifest.write("    - --initial-cluster=b\\n    image: k8s/etcd:v1.36.3\\n")
+"""
+
+
+@pytest.mark.parametrize("stored", ["", "what the others were told before"])
+def test_one_that_joins_with_new_names_gets_them_into_its_certificate(
+    make: Callable[..., Machine], stored: str
+) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    machine.answer("^kubeadm join", does=JOINED)
+    machine.answer("kubeadm init phase etcd", does=ETCD_MANIFEST)
+    machine.answer(
+        "kubeadm init phase certs",
+        does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
+    )
+    machine.answer("get configmap kubeadm-config .*annotations", stored)
+    result = converge(machine)
+    assert result.status == 0, result
+    machine.order(
+        "kubeadm join", "init phase upload-config all", "init phase certs apiserver",
+        f"annotate configmap kubeadm-config --overwrite {ANNOTATION}={STORED}",
+    )  # fmt: skip
+    assert machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
+def test_one_that_joins_a_cluster_that_knows_the_configuration_makes_nothing_anew(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    machine.answer("^kubeadm join", does=JOINED)
+    assert converge(machine).status == 0
+    assert not machine.called("init phase")
+    assert machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
+def test_one_that_joins_an_older_cluster_leaves_its_configuration_to_the_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    machine.answer("^kubeadm join", does=JOINED.replace("v1.36.3", "v1.36.2"))
+    machine.answer("get configmap kubeadm-config .*annotations", "")
+    result = converge(machine)
+    assert result.status == 0, result
+    assert "the next run upgrades this control plane" in result.log
+    assert not machine.called("init phase")
+    assert not machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
+def test_what_the_first_one_stores_is_the_same_for_every_control_plane(
+    make: Callable[..., Machine],
+) -> None:
+    def stored(name: str) -> str:
+        machine = make(NODE_NAME=name)
+        own = f"kind: InitConfiguration\nname: {name}\n"
+        machine.write("kubeadm-init.yaml", f"{own}---\nkind: ClusterConfiguration\n")
+        assert converge(machine).status == 0
+        return machine.called(f"{ANNOTATION}=")[0].rpartition("=")[2]
+
+    assert stored("demo-master-0") == stored("demo-master-1")
 
 
 def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Machine]) -> None:
