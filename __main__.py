@@ -21,6 +21,7 @@ cluster = config.from_pulumi()
 secrets = config.secrets_from_pulumi()
 existing = Existing.of_this_stack()
 name = cluster.cluster_name
+machine_environment = environment(cluster)
 existing.check(cluster.kubernetes_version)
 if cluster.cloud_checks:
     preflight.check(cluster)
@@ -43,6 +44,7 @@ network = Network(
 )
 
 pki = Pki(name, PkiArgs(cluster_name=name, ssh_private_key=secrets.ssh_private_key))
+files_of_nodes = node_files(cluster, pki.cluster_ca.public)
 
 gateway = Gateway(
     f"{name}-gateway",
@@ -60,7 +62,7 @@ gateway = Gateway(
         dns_name=cluster.dns_name,
         ssh_user=cluster.ssh_user,
         ingress_proxy_protocol=cluster.addons.ingress.enabled,
-        environment=environment(cluster),
+        environment=machine_environment,
         existing=existing,
     ),
 )
@@ -73,8 +75,8 @@ control_plane = ControlPlane(
         gateway=gateway,
         pki=pki,
         existing=existing,
-        environment=environment(cluster),
-        node_files=node_files(cluster, pki.cluster_ca.public),
+        environment=machine_environment,
+        node_files=files_of_nodes,
         certificate_names=[
             cluster.api_name,
             "127.0.0.1",
@@ -96,8 +98,8 @@ pools = [
             control_plane=control_plane,
             pki=pki,
             existing=existing,
-            environment=environment(cluster),
-            node_files=node_files(cluster, pki.cluster_ca.public),
+            environment=machine_environment,
+            node_files=files_of_nodes,
         ),
     )
     for pool in cluster.pools

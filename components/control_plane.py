@@ -105,20 +105,18 @@ class ControlPlane(pulumi.ComponentResource):
         child: pulumi.ResourceOptions,
     ) -> Machine:
         args = self._args
-        servers = args.cluster.control_plane_servers
         name = args.cluster.node_name("master", index)
         return Machine(
             MachineArgs(
                 name=name,
                 role="control-plane",
+                index=index,
                 cluster_name=args.cluster.cluster_name,
-                settings=servers,
-                availability_zone=servers.availability_zone(index),
+                settings=args.cluster.control_plane_servers,
                 network=args.network,
                 security_groups=["node", "control-plane"],
                 ssh_user=args.cluster.ssh_user,
-                ssh_private_key=args.pki.ssh_private_key,
-                ssh_public_key=args.pki.ssh_public_key,
+                pki=args.pki,
                 address=str(args.cluster.addresses.control_planes[index]),
                 server_group=group,
                 turn=args.existing.turn(

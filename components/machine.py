@@ -11,7 +11,7 @@ import pulumi_openstack as openstack
 from components.cloud_config import cloud_config
 from components.image import first_seen_image
 from components.network import Network
-from components.pki import HostKeys
+from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, scripts
 from config import Servers
 
@@ -22,14 +22,14 @@ class MachineArgs:
 
     name: str
     role: str
+    # Its number among those that are made alike.
+    index: int
     cluster_name: str
     settings: Servers
-    availability_zone: str | None
     network: Network
     security_groups: Sequence[str]
     ssh_user: str
-    ssh_private_key: pulumi.Output[str]
-    ssh_public_key: pulumi.Output[str]
+    pki: Pki
     address: str | None = None
     # Addresses that may move to this machine beside its own.
     moving_addresses: Sequence[str] = ()
@@ -49,6 +49,7 @@ class Machine:
         self.name = args.name
         self._args = args
         self._opts = opts
+        self._zone = args.settings.availability_zone(args.index)
         self.keys = args.host_keys or HostKeys(args.name, opts)
         self.port = self._port()
         self.address: pulumi.Output[str] = (
@@ -67,7 +68,7 @@ class Machine:
         return Login(
             address=self.address,
             user=self._args.ssh_user,
-            private_key=self._args.ssh_private_key,
+            private_key=self._args.pki.ssh_private_key,
             host_key=host_key,
         )
 
@@ -106,7 +107,7 @@ class Machine:
             name=f"{self.name}-{purpose}",
             size=size,
             volume_type=kind,
-            availability_zone=self._args.availability_zone,
+            availability_zone=self._zone,
             opts=self._opts,
         )
         return openstack.compute.VolumeAttach(
@@ -141,7 +142,7 @@ class Machine:
     def _server(self) -> openstack.compute.Instance:
         args = self._args
         text: pulumi.Output[str] = pulumi.Output.all(
-            public=args.ssh_public_key,
+            public=args.pki.ssh_public_key,
             host_key=self.keys.one_time.private_key_openssh,
             host_public_key=self.keys.one_time.public_key_openssh,
             files=dict(args.boot_files),
@@ -177,7 +178,7 @@ class Machine:
                     volume_type=volume.type,
                 )
             ],
-            availability_zone=args.availability_zone,
+            availability_zone=self._zone,
             networks=[openstack.compute.InstanceNetworkArgs(port=self.port.id)],
             scheduler_hints=[]
             if args.server_group is None

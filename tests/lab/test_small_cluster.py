@@ -66,26 +66,15 @@ metadata: {name: deny}
 spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress]}
 """
 
-# One in the pod network, one in its node's.
-NETWORKS = """
+# A pod in its node's network, or in that of the pods.
+SLEEPER = """
 apiVersion: v1
 kind: Pod
-metadata: {name: in-pods, labels: {app: network}}
+metadata: {{name: {name}, labels: {{app: network}}}}
 spec:
-  hostNetwork: false
+  hostNetwork: {host_network}
   containers:
-  - name: asleep
-    image: docker.io/lab/busybox:1
-    imagePullPolicy: Never
-    command: [sleep, "3600"]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: in-nodes, labels: {app: network}}
-spec:
-  hostNetwork: true
-  containers:
-  - name: asleep
+  - name: sleeper
     image: docker.io/lab/busybox:1
     imagePullPolicy: Never
     command: [sleep, "3600"]
@@ -146,7 +135,9 @@ def test_pods_talk_by_name_and_a_policy_keeps_them_apart(cluster: Cluster) -> No
 
 
 def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=NETWORKS)
+    for name, host_network in (("in-nodes", "true"), ("in-pods", "false")):
+        pod = SLEEPER.format(name=name, host_network=host_network)
+        cluster.kubectl("apply", "-f", "-", stdin=pod)
     cluster.kubectl("wait", "--for=condition=Ready", "pod", "-l", "app=network", "--timeout=120s")
 
     def ask(pod: str) -> str:
