@@ -61,6 +61,7 @@ gateway = Gateway(
         dns_zone=cluster.dns.zone if cluster.dns else None,
         dns_name=cluster.dns_name,
         ssh_user=cluster.ssh_user,
+        package_mirrors=cluster.package_mirrors,
         ingress_proxy_protocol=cluster.addons.ingress.enabled,
         environment=machine_environment,
         existing=existing,

@@ -219,6 +219,19 @@ class HttpProxy(Settings):
     """Hosts, domains and networks reached directly; the cluster's own are added."""
 
 
+class PackageMirrors(Settings):
+    """Mirrors of the packages that are not in the machines' image."""
+
+    kubernetes: Url | None = None
+    """Mirror of `https://pkgs.k8s.io/core:/stable:`; v1.36 is below it at `/v1.36/deb`."""
+    containerd: Url | None = None
+    """Mirror of `https://download.docker.com/linux/debian` (on Ubuntu, of `.../ubuntu`)."""
+    distribution: Url | None = None
+    """Mirror of Debian's or Ubuntu's archive; servers take it at their first boot."""
+    distribution_security: Url | None = None
+    """Mirror of the archive of security updates; the default is `distribution`."""
+
+
 class AuditLog(Settings):
     """The API server's audit log, on the control planes' disks."""
 
@@ -310,6 +323,7 @@ class Cluster(Settings):
         Field(default_factory=dict)
     )
     """Registry host (or `_default`) to the URLs of its mirrors, tried in this order."""
+    package_mirrors: PackageMirrors = PackageMirrors()
     http_proxy: HttpProxy | None = None
     encryption_at_rest: bool = True
     """Whether Secrets are encrypted in etcd."""

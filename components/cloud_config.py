@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
+from config import PackageMirrors
+
 
 def cloud_config(
     *,
@@ -15,6 +17,7 @@ def cloud_config(
     host_key: str,
     host_public_key: str,
     files: Mapping[str, str] | None = None,
+    mirrors: PackageMirrors | None = None,
     packages: Sequence[str] = (),
     commands: Sequence[Sequence[str]] = (),
 ) -> str:
@@ -37,6 +40,14 @@ def cloud_config(
             ["systemctl", "mask", "--now", "apt-daily.timer", "apt-daily-upgrade.timer"],
         ],
     }
+    if mirrors is not None and mirrors.distribution is not None:
+        archives = {
+            "primary": mirrors.distribution,
+            "security": mirrors.distribution_security or mirrors.distribution,
+        }
+        document["apt"] = {
+            archive: [{"arches": ["default"], "uri": url}] for archive, url in archives.items()
+        }
     if packages:
         document |= {"package_update": True, "packages": list(packages)}
     if files:

@@ -117,6 +117,7 @@ class ControlPlane(pulumi.ComponentResource):
                 security_groups=["node", "control-plane"],
                 ssh_user=args.cluster.ssh_user,
                 pki=args.pki,
+                package_mirrors=args.cluster.package_mirrors,
                 address=str(args.cluster.addresses.control_planes[index]),
                 server_group=group,
                 turn=args.existing.turn(

@@ -14,7 +14,7 @@ from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, scripts
 from components.rolling import Existing, Gates, NodeOutput
-from config import Servers
+from config import PackageMirrors, Servers
 
 # The first of the ports on the floating IP that lead to one certain gateway's sshd.
 FIRST_SSH_PORT = 2200
@@ -39,6 +39,7 @@ class GatewayArgs:
     dns_zone: str | None
     dns_name: str | None
     ssh_user: str
+    package_mirrors: PackageMirrors
     # Whether the ingress expects to be told the client's address.
     ingress_proxy_protocol: bool
     # node.env keys that every machine has.
@@ -172,6 +173,7 @@ class Gateway(pulumi.ComponentResource):
                 security_groups=["gateway"],
                 ssh_user=args.ssh_user,
                 pki=args.pki,
+                package_mirrors=args.package_mirrors,
                 address=str(args.addresses.gateways[index]),
                 moving_addresses=[str(args.addresses.vip)],
                 server_group=group,

@@ -13,7 +13,7 @@ from components.image import first_seen_image
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, scripts
-from config import Servers
+from config import PackageMirrors, Servers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class MachineArgs:
     security_groups: Sequence[str]
     ssh_user: str
     pki: Pki
+    package_mirrors: PackageMirrors
     address: str | None = None
     # Addresses that may move to this machine beside its own.
     moving_addresses: Sequence[str] = ()
@@ -154,6 +155,7 @@ class Machine:
                 host_key=v["host_key"],
                 host_public_key=v["host_public_key"],
                 files=v["files"],
+                mirrors=args.package_mirrors,
                 packages=args.boot_packages,
                 commands=args.boot_commands,
             )

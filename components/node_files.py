@@ -15,6 +15,10 @@ def environment(cluster: Cluster) -> dict[str, str]:
     hosts = [
         f"{address}={cluster.node_name('master', index)}" for index, address in enumerate(addresses)
     ]
+    mirrors = {
+        "KUBERNETES_PACKAGES": cluster.package_mirrors.kubernetes,
+        "CONTAINERD_PACKAGES": cluster.package_mirrors.containerd,
+    }
     return {
         "CLUSTER_NAME": cluster.cluster_name,
         "KUBERNETES_VERSION": cluster.kubernetes_version,
@@ -22,6 +26,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
         "API_NAME": cluster.api_name,
         "NODE_HOSTS": " ".join(hosts),
         "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
+        **{key: url.rstrip("/") for key, url in mirrors.items() if url is not None},
     }
 
 

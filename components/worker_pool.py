@@ -101,6 +101,7 @@ class WorkerPool(pulumi.ComponentResource):
                 security_groups=["node", "worker"],
                 ssh_user=args.cluster.ssh_user,
                 pki=args.pki,
+                package_mirrors=args.cluster.package_mirrors,
                 server_group=group,
                 turn=turn,
             ),

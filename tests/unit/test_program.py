@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import itertools
+import tarfile
 
 import pytest
+import yaml
 
 from tests.unit.engine import Recorded, Run, run
 
@@ -31,6 +35,16 @@ def server(of: Run, name: str) -> Recorded:
 
 def command(of: Run, name: str) -> Recorded:
     return of.one(COMMAND, name)
+
+
+def node_env(of: Recorded) -> dict[str, str]:
+    """The settings in the folder that a command's script gets."""
+    packed = base64.b64decode(of.inputs["stdin"])
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        file = tar.extractfile("node.env")
+        assert file is not None
+        lines = file.read().decode().splitlines()
+    return dict(line.split("=", 1) for line in lines)
 
 
 @pytest.mark.parametrize("preview", [True, False])
@@ -158,6 +172,25 @@ METAL = {
         {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"},
     ],
 }
+
+
+def test_packages_may_come_from_mirrors() -> None:
+    url = "https://packages.example.org"
+    mirrors = {"kubernetes": f"{url}/k8s/", "distribution": f"{url}/debian"}
+    mirrored = run({"packageMirrors": mirrors})
+    for each in mirrored.all(SERVER).values():
+        written = yaml.safe_load(each.inputs["userData"])["apt"]
+        assert written["primary"] == [{"arches": ["default"], "uri": f"{url}/debian"}]
+        assert written["security"] == written["primary"]
+    for name in ("demo-gateway-0-configure", "demo-worker-0-bootstrap"):
+        settings = node_env(command(mirrored, name))
+        assert settings["KUBERNETES_PACKAGES"] == f"{url}/k8s"
+        assert "CONTAINERD_PACKAGES" not in settings
+
+
+def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None:
+    for each in fresh.all(SERVER).values():
+        assert "apt" not in yaml.safe_load(each.inputs["userData"])
 
 
 def test_a_machine_that_exists_already_joins_without_a_server() -> None:
