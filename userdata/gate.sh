@@ -100,10 +100,12 @@ no_network_addon() {
 }
 
 not_ready() {
+  local state
   log "conditions of $NODE_NAME:"
   kube get node "$NODE_NAME" -o jsonpath='{range .status.conditions[*]}{.type}{"="}{.status}{" "}{.message}{"\n"}{end}' 2>&1 |
     sed 's/^/  | /' >&2 || log "  (no Node of that name)"
-  log "the kubelet there:"
+  state=$(on_node systemctl is-active kubelet.service </dev/null 2>/dev/null) || true # says so when it is not
+  log "unit kubelet.service on $NODE_NAME is ${state:-unknown}; the last lines of its journal:"
   on_node sudo -n journalctl --unit=kubelet --no-pager --output=cat --lines=15 </dev/null 2>&1 |
     sed 's/^/  | /' >&2 || log "  (no SSH connection)"
   die "$NODE_NAME did not become Ready"

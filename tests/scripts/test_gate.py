@@ -185,6 +185,39 @@ def test_any_other_reason_is_waited_for_and_shown(
     assert "the kubelet's last words" in result.log
 
 
+@pytest.fixture
+def stuck(make: Callable[..., Machine]) -> Machine:
+    """A gate whose node has joined, and whose kubelet never registers."""
+    machine = make()
+    machine.answer("^kubectl .*get node demo-worker-0", "")
+    machine.answer(
+        "^kubectl .*get node demo-worker-0 .*conditions", status=1, complains="NotFound\n"
+    )
+    machine.answer("^kubectl .*get node demo-worker-0 --ignore-not-found", "")
+    machine.answer("^ssh .*worker.sh state", "joined\n")
+    machine.answer("^ssh .*worker.sh join", "")
+    return machine
+
+
+def test_a_kubelet_that_never_comes_up_is_shown_with_its_unit_and_its_log(stuck: Machine) -> None:
+    stuck.answer("^ssh .*is-active kubelet", "activating\n", status=3)
+    stuck.answer("^ssh .*journalctl --unit=kubelet", "failed to run Kubelet: swap is on\n")
+    result = ready(stuck)
+    assert result.status == 1
+    assert "unit kubelet.service on demo-worker-0 is activating" in result.log
+    assert "  | failed to run Kubelet: swap is on" in result.log
+    assert 'node demo-worker-0, gate.sh ready, step "wait for the node"' in result.log
+    assert "demo-worker-0 did not become Ready" in result.log
+
+
+def test_a_machine_that_fell_silent_is_said_to_be_so(stuck: Machine) -> None:
+    stuck.answer("^ssh .*(is-active|journalctl)", status=255)
+    result = ready(stuck)
+    assert result.status == 1
+    assert "unit kubelet.service on demo-worker-0 is unknown" in result.log
+    assert "(no SSH connection)" in result.log
+
+
 def test_a_failed_join_shows_why_and_takes_the_token_back(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^ssh .*worker.sh state", "new\n")
