@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "lab.status",
     "run": "lab.run",
     "shell": "lab.shell",
+    "expose": "lab.expose",
 }
 
 

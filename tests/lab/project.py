@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,49 +12,20 @@ from typing import Any
 import openstack
 from openstack.block_storage.v3.volume import Volume
 
+from tests.lab.login import PATIENCE, Login, make_key, wait_for
+
 IMAGE = "debian-13"
 FLAVOR = "lab.1c1g"
 EXTERNAL = "external"
-PATIENCE = 120.0
-
-
-def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Call `check` until it returns something true."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if check():
-            return
-        time.sleep(0.3)
-    raise AssertionError(f"{what}: not within {patience:.0f} s")
-
-
-BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 @dataclass
-class Server:
+class Server(Login):
     """A server with a floating IP."""
 
     project: Project
     id: str
-    name: str
     port: Any
-    address: str
-
-    def ssh(self, command: str, *, ok: bool = True) -> str:
-        """Run a command as the image's user; its output."""
-        result = self._ssh(command, timeout=10)
-        if ok and result.returncode != 0:
-            raise AssertionError(f"{command}: {result.returncode}: {result.stderr}")
-        return result.stdout.strip()
-
-    def fails(self, command: str) -> bool:
-        """Whether a command ends with an error; a lost connection counts too."""
-        return self._ssh(command, timeout=10).returncode != 0
-
-    def wait_for_ssh(self) -> None:
-        """Until a login works."""
-        wait_for(f"SSH to {self.name}", lambda: self._ssh("true", timeout=2).returncode == 0)
 
     def wait_until(self, status: str) -> None:
         """Until Nova reports the status."""
@@ -64,25 +33,6 @@ class Server:
         cloud.compute.wait_for_server(
             cloud.compute.get_server(self.id), status=status, interval=0.3, wait=PATIENCE
         )
-
-    def boots(self) -> str:
-        """What differs after each boot; Kubernetes tells boots apart by it too."""
-        return self.ssh(BOOT_ID)
-
-    def has_booted_since(self, before: str) -> bool:
-        """Whether it is up with another boot; a connection that the reboot cuts off says no."""
-        return self.ssh(BOOT_ID, ok=False) not in ("", before)
-
-    def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:
-        options = (
-            "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
-            "BatchMode=yes", f"ConnectTimeout={timeout}", "ServerAliveInterval=5",
-        )  # fmt: skip
-        words = [word for option in options for word in ("-o", option)]
-        return subprocess.run(
-            ["ssh", "-i", str(self.project.key), *words, f"debian@{self.address}", command],
-            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
 
 
 @dataclass
@@ -97,10 +47,7 @@ class Project:
         self.cloud: Any = openstack.connect()
         self._undo: list[Callable[[], Any]] = []
         network = self.cloud.network
-        self.key = self.folder / "key"
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)], check=True
-        )
+        self.key = make_key(self.folder)
         public = self.key.with_suffix(".pub").read_text()
         self.cloud.compute.create_keypair(name=self.prefix, public_key=public)
         self.undo(lambda: self.cloud.compute.delete_keypair(self.prefix))
@@ -127,6 +74,13 @@ class Project:
     def clean(self) -> None:
         """Delete everything, the newest first; one failure does not keep the rest."""
         failures = []
+        # All at once, and before the ports and volumes that they have.
+        compute = self.cloud.compute
+        servers = list(compute.servers(name=f"^{self.prefix}-"))
+        for server in servers:
+            compute.delete_server(server)
+        for server in servers:
+            compute.wait_for_delete(server, interval=0.3, wait=PATIENCE)
         while self._undo:
             try:
                 self._undo.pop()()
@@ -164,7 +118,7 @@ class Project:
             name=name, key_name=self.prefix, networks=[{"port": port.id}],
             flavor_id=compute.find_flavor(flavor).id, **{"config_drive": True, **more},
         )  # fmt: skip
-        server = Server(self, made.id, name, port, address.floating_ip_address)
+        server = Server(name, self.key, address.floating_ip_address, self, made.id, port)
         self.undo(lambda: self.delete(server))
         return server
 
@@ -183,6 +137,13 @@ class Project:
             compute.delete_server(found)
             compute.wait_for_delete(found, interval=0.3, wait=PATIENCE)
 
+    def detach(self, server: Server, volume: Volume) -> None:
+        """Take a volume from a server, and wait until both know."""
+        storage = self.cloud.block_storage
+        self.cloud.compute.delete_volume_attachment(server.id, volume.id)
+        # Not wait_for_status: that believes what the object says, however old it is.
+        wait_for("the volume", lambda: storage.get_volume(volume.id).status == "available")
+
     def volume(self, name: str, **more: object) -> Volume:
         """A volume that is ready."""
         storage = self.cloud.block_storage
@@ -190,10 +151,8 @@ class Project:
 
         def delete() -> None:
             found = storage.find_volume(volume.id)
-            for attachment in found.attachments if found else ():
-                self.cloud.compute.delete_volume_attachment(attachment["server_id"], volume.id)
-                storage.wait_for_status(found, "available", interval=0.3, wait=60)
             if found:
+                storage.wait_for_status(found, "available", interval=0.3, wait=60)
                 storage.delete_volume(volume)
                 storage.wait_for_delete(volume, interval=0.3, wait=60)
 

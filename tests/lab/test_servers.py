@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.project import Project, Server, wait_for
+from tests.lab.login import wait_for
+from tests.lab.project import Project, Server
 
 pytestmark = [
     pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
@@ -148,8 +149,7 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     wait_for("a reboot", lambda: server.has_booted_since(before))
     assert server.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
 
-    compute.delete_volume_attachment(server.id, volume)
-    storage.wait_for_status(volume, "available", interval=0.3, wait=60)
+    project.detach(server, volume)
     assert server.fails(f"test -e {device}")
 
 
@@ -172,8 +172,7 @@ def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
     wait_for("the device", lambda: not server.fails(f"test -b {copy}"))
     assert server.ssh(f"sudo head -n1 {copy}") == "of the snapshot"
     for volume in (first, second):
-        compute.delete_volume_attachment(server.id, volume)
-        storage.wait_for_status(volume, "available", interval=0.3, wait=60)
+        project.detach(server, volume)
 
 
 @pytest.mark.parametrize("kind", ["SOFT", "HARD"])

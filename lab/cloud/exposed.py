@@ -1,0 +1,101 @@
+"""A way from the host to the lab's external network: two ends of a cable, a route, an address.
+
+The host asks with an address of the external network that no floating IP gets; inside, the lab
+answers for it. So nothing of the lab needs to know the host, and no server can call it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from ipaddress import ip_network
+
+from lab.cloud import namespace
+from lab.cloud.layout import API, BRIDGE, EXTERNAL_CIDR
+from lab.errors import LabError
+
+# Outside the range of the floating IPs.
+HOST_ADDRESS = "172.24.4.2"
+# The host's end of the cable, and the lab's. When the lab ends, both go, and the route with them.
+OUTER = "openstack-lab"
+INNER = "host"
+# In the lab's own firewall, each after -A, -C or -D.
+RULES = (
+    f"-t nat {{}} POSTROUTING -s {HOST_ADDRESS}/32 -o {BRIDGE} -j SNAT --to-source {API}",
+    # What the host did not ask for does not get out.
+    f"-t filter {{}} FORWARD -o {INNER} -m conntrack --ctstate NEW -j DROP",
+)
+
+
+def is_on() -> bool:
+    """Whether the host has the route."""
+    return EXTERNAL_CIDR in _host("ip", "route", "show", "dev", OUTER, ok=False)
+
+
+def turn_on() -> None:
+    """Lay the cable; it does nothing when it lies there already."""
+    pid = namespace.running()
+    if not pid:
+        raise LabError("no lab is running: start it with `python -m lab cloud up`")
+    if is_on():
+        return
+    # What an earlier call that was cut off has left.
+    turn_off()
+    _refuse_another_route()
+    try:
+        _host(*f"ip link add {OUTER} type veth peer name {INNER} netns {pid}".split())
+        for command in (
+            f"ip link set {INNER} up",
+            f"ip route add {HOST_ADDRESS}/32 dev {INNER}",
+            *(f"iptables -w {rule.format('-A')}" for rule in RULES),
+        ):
+            _inside(*command.split())
+        for command in (
+            f"ip link set {OUTER} addrgenmode none",
+            f"ip address add {HOST_ADDRESS}/32 dev {OUTER}",
+            f"ip link set {OUTER} up",
+            f"ip route add {EXTERNAL_CIDR} via {API} dev {OUTER} src {HOST_ADDRESS} onlink",
+        ):
+            _host(*command.split())
+    except BaseException:
+        turn_off()
+        raise
+
+
+def turn_off() -> None:
+    """Take the cable away; it does nothing when there is none."""
+    _host("ip", "link", "delete", OUTER, ok=False)
+    if namespace.running():
+        for rule in RULES:
+            _inside("iptables", "-w", *rule.format("-D").split(), ok=False)
+
+
+def _refuse_another_route() -> None:
+    """The host's own use of these addresses comes first."""
+    wanted = ip_network(EXTERNAL_CIDR)
+    for line in _host("ip", "route", "show", "table", "all").splitlines():
+        words = [w for w in line.split() if w not in ("local", "broadcast", "unreachable")]
+        try:
+            known = ip_network(words[0])
+        except ValueError:
+            continue
+        if known.prefixlen and known.version == wanted.version and known.overlaps(wanted):
+            raise LabError(
+                f"this machine has a route to {EXTERNAL_CIDR} of its own ({line.strip()}): "
+                "the lab's floating IPs can be reached by `python -m lab run` only"
+            )
+
+
+def _host(*command: str, ok: bool = True) -> str:
+    return _run(command, ok=ok)
+
+
+def _inside(*command: str, ok: bool = True) -> str:
+    return _run(namespace.enter(command, environment={}), ok=ok)
+
+
+def _run(command: Sequence[str], *, ok: bool) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ok and result.returncode != 0:
+        raise LabError(f"`{' '.join(command)}` failed: {result.stderr.strip()}")
+    return result.stdout
