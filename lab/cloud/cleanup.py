@@ -10,31 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.cloud.layout import CGROUP, DRIVERS, POOL, SYSCTL_BEFORE
+from lab.cloud import sysctls
+from lab.cloud.layout import CGROUP, DRIVERS, POOL
+from lab.console import say
 from lab.paths import STATE
 
 CGROUPS = Path("/sys/fs/cgroup")
-SYSCTLS = {
-    # systemd in every server and kubelet's watchers: 128 are used up by the third server.
-    "fs/inotify/max_user_instances": 8192,
-    "fs/inotify/max_user_watches": 524288,
-}
-
-
-def raise_limits() -> None:
-    """Raise the machine-wide limits and write down what they were."""
-    before = {name: int((Path("/proc/sys") / name).read_text()) for name in SYSCTLS}
-    if not SYSCTL_BEFORE.exists():
-        SYSCTL_BEFORE.write_text(json.dumps(before))
-    for name, least in SYSCTLS.items():
-        if before[name] < least:
-            (Path("/proc/sys") / name).write_text(str(least))
-
-
-def _restore_limits() -> None:
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        for name, value in json.loads(SYSCTL_BEFORE.read_text()).items():
-            (Path("/proc/sys") / name).write_text(str(value))
 
 
 def _detach_loops() -> None:
@@ -61,7 +42,8 @@ def _remove_cgroups() -> None:
 
 def clean() -> None:
     """Leave nothing but the cache. Call it only when no process of the lab is left."""
-    _restore_limits()
+    for name in sysctls.restore():
+        say(f"{name.replace('/', '.')} keeps its value until the next boot: the kernel wants it so")
     _detach_loops()
     _remove_cgroups()
     shutil.rmtree(STATE, ignore_errors=True)

@@ -22,6 +22,7 @@ from lab.cloud import (
     secrets,
     seed,
     status,
+    sysctls,
 )
 from lab.cloud.layout import CLOUD_LOGS, ETC, RUN, TMP
 from lab.console import say, step
@@ -75,7 +76,8 @@ def _prepare() -> bool:
     (ETC / "nova" / "compute_id").write_text(COMPUTE_ID)
     for service in ("glance/images", "nova", "neutron", "cinder"):
         ensure(STATE / service)
-    cleanup.raise_limits()
+    sysctls.remember()
+    sysctls.raise_limits()
     return not restored
 
 
