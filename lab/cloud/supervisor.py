@@ -105,13 +105,15 @@ class Supervisor:
                 time.sleep(0.25)
 
     def _keep(self, unit: Unit) -> None:
+        report = self.reports[unit.name]
         for name in unit.after:
+            report.reason = f"waits for {name}"
             self.ready[name].wait()
+        report.reason = ""
         back_off = FIRST_BACK_OFF
         while True:
             began = time.monotonic()
             status = self._run_once(unit)
-            report = self.reports[unit.name]
             if unit.job and status == 0:
                 self._set(unit, "done", pid=0)
                 self.ready[unit.name].set()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
+import threading
+import time
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +15,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from lab.cloud import configs, install, lock, preflight, supervisor
+from lab.cloud import configs, install, lock, preflight, supervisor, sysctls
+from lab.cloud.layout import DRIVERS, VENV_BIN
 from lab.cloud.secrets import Secrets
-from lab.cloud.units import plan
+from lab.cloud.units import Unit, plan
 from lab.errors import LabError
 
 
@@ -109,3 +113,81 @@ def test_a_failure_is_explained_by_the_last_line_that_says_something(
         "2026-11-21 12:05:54.777 273 ERROR nova \n"
     )
     assert supervisor.last_words("nova-api").endswith("HTTP 401 Unauthorized")
+
+
+def test_what_was_raised_and_what_servers_changed_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watches, panic = (tmp_path / n for n in ("fs/inotify/max_user_watches", "kernel/panic"))
+    instances = tmp_path / "fs/inotify/max_user_instances"
+    for path, value in ((watches, 999_999), (panic, 0), (instances, 128)):
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(f"{value}\n")
+    monkeypatch.setattr(sysctls, "PROC", tmp_path)
+    monkeypatch.setattr(sysctls, "SYSCTL_BEFORE", tmp_path / "before.json")
+    assert sysctls.restore() == []
+    sysctls.remember()
+    sysctls.raise_limits()
+    assert (watches.read_text(), instances.read_text()) == ("999999\n", "8192")
+    panic.write_text("10")
+    # An `up` that goes on after one that was cut off must not take the new values for the old.
+    sysctls.remember()
+    assert sysctls.restore() == []
+    assert [int(p.read_text()) for p in (watches, panic, instances)] == [999_999, 0, 128]
+
+
+def test_a_setting_that_the_kernel_does_not_take_back_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sysctls, "PROC", tmp_path)
+    monkeypatch.setattr(sysctls, "SYSCTL_BEFORE", tmp_path / "before.json")
+    (tmp_path / "before.json").write_text('{"kernel/unprivileged_bpf_disabled": "0"}')
+    assert sysctls.restore() == ["kernel/unprivileged_bpf_disabled"]
+
+
+def test_a_unit_that_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
+    monkeypatch.setattr(supervisor, "STATE", tmp_path)
+    first = Unit(name="first", command=["sh", "-c", "true"], job=True)
+    second = Unit(name="second", command=["sh", "-c", "true"], job=True, after=["first"])
+    supervised = supervisor.Supervisor([first, second])
+    waiting = threading.Thread(target=supervised._keep, args=(second,))
+    waiting.start()
+    report = supervised.reports["second"]
+    while not report.reason:
+        time.sleep(0.01)
+    assert (report.state, report.reason) == ("waiting", "waits for first")
+    supervised._keep(first)
+    waiting.join(timeout=10)
+    assert (report.state, report.reason) == ("done", "")
+
+
+GROUPS = """
+from types import SimpleNamespace
+from nova import objects
+from one_host import ServerGroupAntiAffinityFilter
+objects.register_all()
+host = SimpleNamespace(host="lab", instances={"first": None})
+for policy, rules in (
+    ("anti-affinity", {}),
+    ("anti-affinity", {"max_server_per_host": 2}),
+    ("anti-affinity", {"max_server_per_host": 1}),
+    ("soft-anti-affinity", {}),
+):
+    group = objects.InstanceGroup(policy=policy, members=["first", "second"], rules=rules)
+    asked = SimpleNamespace(instance_group=group, instance_uuid="second")
+    print(ServerGroupAntiAffinityFilter().host_passes(host, asked))
+alone = SimpleNamespace(instance_group=None, instance_uuid="second")
+print(ServerGroupAntiAffinityFilter().host_passes(host, alone))
+"""
+
+
+@pytest.mark.skipif(not (VENV_BIN / "python").exists(), reason="OpenStack is not installed")
+def test_a_hard_group_is_kept_where_it_says_how_many_a_host_may_have() -> None:
+    result = subprocess.run(
+        [VENV_BIN / "python", "-W", "ignore", "-c", GROUPS],
+        env={**os.environ, "PYTHONPATH": str(DRIVERS)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.split() == ["True", "True", "False", "True", "True"], result.stderr
