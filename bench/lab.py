@@ -14,9 +14,8 @@ import psutil
 
 from bench.cluster import cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
-from lab import image
+from lab import cache, image
 from lab.cloud import inside, lifecycle, namespace
-from lab.paths import CACHE, STATE
 from tests.lab.cluster import openstack
 
 NAME = "bench-lab"
@@ -36,17 +35,6 @@ def memory_gib() -> float:
             text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
             total += sum(int(w.split()[1]) for w in text.splitlines() if w.startswith("Pss:"))
     return total / (1 << 20)
-
-
-def disk_gb() -> float:
-    """What the cache holds, without what is gone when the lab is taken down."""
-    result = subprocess.run(
-        ["du", "--summarize", "--block-size=1", f"--exclude={STATE}", str(CACHE)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(result.stdout.split()[0]) / 1e9
 
 
 def login() -> float:
@@ -105,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> None:
         finally:
             if not was_up:
                 lifecycle.down()
-    figures.add("disk left in the cache", disk_gb(), "GB", 20)
+    figures.add("disk left in the cache", cache.size() / 1e9, "GB", 20)
     figures.show()
 
 

@@ -17,6 +17,9 @@ from lab.console import step
 from lab.errors import LabError
 from lab.paths import BIN, GO_CACHE, LOGS, ensure
 
+# There since something was built or downloaded after the caches were last looked at.
+UNTRIMMED = GO_CACHE / "untrimmed"
+
 
 def go_environment() -> dict[str, str]:
     """The environment for every go command of the lab.
@@ -50,6 +53,12 @@ def build_lock() -> Iterator[None]:
             with step("wait for another build on this machine"):
                 fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def remove_leftovers() -> None:
+    """Remove what builds that were cut off have left; for whoever holds the build slot."""
+    for folder in (GO_CACHE / "tmp").glob("go-build*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # What Go says when something is missing, and what to do about it.
@@ -132,6 +141,8 @@ def build(
         partial = ensure(BIN) / f".{name}-{key}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
+        remove_leftovers()
+        UNTRIMMED.touch()
         log = ensure(LOGS) / f"build-{name}.log"
         environment = {**go_environment(), "CGO_ENABLED": "1" if cgo else "0"}
         with step(f"build {name} from Go modules (log: {log})"), open(log, "w") as output:
@@ -170,6 +181,7 @@ def module_folder(module: Path, path: str) -> Path:
     """The folder in the module cache that holds the source of dependency `path` of `module`."""
     require_go(path)
     environment = go_environment()
+    UNTRIMMED.touch()
     download = subprocess.run(
         ["go", "mod", "download", "-json", path],
         cwd=module,

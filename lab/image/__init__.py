@@ -24,12 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the name of the image, or of the file."""
+    from lab import cache
     from lab.image import charts, node, versions
 
     releases = arguments.release or [versions.KUBERNETES]
     if arguments.file_only:
         charts.export()
         print(node.build(releases))
+        cache.trim()
     else:
         print(ensure(releases))
     return 0
@@ -42,6 +44,7 @@ def name(release: str) -> str:
 
 def ensure(releases: Sequence[str] = ()) -> str:
     """Build what is missing, register it, and return the node image's name; the cloud is up."""
+    from lab import cache
     from lab.image import base, charts, glance, node, versions
     from lab.paths import CACHE
 
@@ -51,6 +54,8 @@ def ensure(releases: Sequence[str] = ()) -> str:
     plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
     if not plain.exists():
         base.make_image(base.rootfs(), plain)
+    # All that was built is in the image: what it was made of is not needed any more.
+    cache.trim()
     glance.register(BASE_NAME, plain, {})
     glance.register(name(releases[0]), file, {"kubernetes_versions": ",".join(releases)})
     return name(releases[0])

@@ -1,0 +1,79 @@
+"""Keep the cache folder small: programs stay, what they were compiled from goes when need be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from lab import gobuild
+from lab.console import say, step
+from lab.paths import CACHE, GO_CACHE, STATE
+
+MOST = 20_000_000_000
+
+
+def size() -> int:
+    """Bytes on disk, without what is gone when the lab is taken down."""
+    result = subprocess.run(
+        ["du", "--summarize", "--block-size=1", f"--exclude={STATE}", str(CACHE)],
+        capture_output=True,
+        text=True,
+        # A file may go while du looks at it.
+        check=False,
+    )
+    return int(result.stdout.split()[0])
+
+
+def trim(most: int = MOST) -> None:
+    """After a build, remove what is dear to keep and cheap to make anew, until it is enough.
+
+    Looking takes seconds, so nothing is done when nothing has been built since the last time.
+    """
+    if not gobuild.UNTRIMMED.exists():
+        return
+    with gobuild.build_lock(), step("see how large the cache is"):
+        gobuild.remove_leftovers()
+        now = size()
+        for what, remove in STAGES.items():
+            if now <= most:
+                break
+            say(f"{now / 1e9:.1f} GB, more than {most / 1e9:g}: empty {what}")
+            remove()
+            now = size()
+        gobuild.UNTRIMMED.unlink(missing_ok=True)
+    say(f"the cache has {now / 1e9:.1f} GB")
+
+
+def _build_cache() -> None:
+    _remove(GO_CACHE / "build")
+
+
+def _extracted_modules() -> None:
+    """What is left is enough for a build without a network."""
+    for path in (GO_CACHE / "mod").iterdir():
+        if path.name != "cache":
+            _remove(path)
+
+
+def _modules() -> None:
+    _remove(GO_CACHE / "mod")
+
+
+STAGES: dict[str, Callable[[], None]] = {
+    "Go's build cache": _build_cache,
+    "Go's extracted modules": _extracted_modules,
+    "Go's downloaded modules": _modules,
+}
+
+
+def _remove(folder: Path) -> None:
+    """Go makes the folders of modules read-only."""
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            inside = Path(path, name)
+            if not inside.is_symlink():
+                inside.chmod(0o755)
+    shutil.rmtree(folder, ignore_errors=True)

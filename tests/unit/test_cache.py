@@ -1,0 +1,67 @@
+"""How the lab's cache is kept small, on a small copy of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import cache, gobuild
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with a MiB of each kind, just after a build."""
+    folder = tmp_path / "go"
+    for module, name in ((cache, "CACHE"), (cache, "STATE"), (cache, "GO_CACHE"),
+                         (gobuild, "GO_CACHE"), (gobuild, "UNTRIMMED")):  # fmt: skip
+        place = {"CACHE": tmp_path, "STATE": tmp_path / "state", "UNTRIMMED": folder / "untrimmed"}
+        monkeypatch.setattr(module, name, place.get(name, folder))
+    for file in ("bin/program", "state/pool", "go/build/00/a", "go/mod/example.org/m@v1.0.0/a.go",
+                 "go/mod/cache/download/m.zip", "go/tmp/go-build1/a"):  # fmt: skip
+        path = tmp_path / file
+        path.parent.mkdir(parents=True)
+        path.write_bytes(bytes(MIB))
+    # As Go leaves them.
+    (folder / "mod/example.org/m@v1.0.0").chmod(0o555)
+    gobuild.UNTRIMMED.touch()
+    return folder
+
+
+def kept(go: Path) -> list[str]:
+    files = [str(path.relative_to(go)) for path in go.rglob("*") if path.is_file()]
+    return sorted(file for file in files if file != "lock")
+
+
+def test_size_is_without_the_running_lab(go: Path) -> None:
+    assert 5 * MIB <= cache.size() < 5.5 * MIB
+
+
+def test_a_small_cache_is_left_alone_but_for_what_no_build_needs(go: Path) -> None:
+    cache.trim(most=6 * MIB)
+    assert kept(go) == [
+        "build/00/a", "mod/cache/download/m.zip", "mod/example.org/m@v1.0.0/a.go"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("most", "left"),
+    [
+        (3.5, ["mod/cache/download/m.zip", "mod/example.org/m@v1.0.0/a.go"]),
+        (2.5, ["mod/cache/download/m.zip"]),
+        (1.5, []),
+        (0.5, []),
+    ],
+)
+def test_no_more_goes_than_has_to(go: Path, most: float, left: list[str]) -> None:
+    cache.trim(most=int(most * MIB))
+    assert kept(go) == left
+    assert (go.parent / "bin/program").exists()
+
+
+def test_without_a_build_since_nobody_looks(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.trim()
+    monkeypatch.setattr(cache, "size", lambda: pytest.fail("that takes seconds"))
+    cache.trim(most=0)
