@@ -1,0 +1,130 @@
+"""How long the very first start takes: everything from package registries, nothing cached. Root.
+
+The caches of the lab, of Go, of pip and of Pulumi are pointed at a new folder, which is removed at
+the end; the machine's own stay as they are. Only the Debian packages stay installed: those that are
+there already are named. Takes an hour of two processors and needs the lab's one place on the
+machine: take a running lab down first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.figures import Figures, end_cleanly, seconds
+from lab.cloud import install, namespace
+from lab.console import say, step
+from lab.errors import LabError
+from lab.paths import CACHE, PROJECT
+
+# Until the caches are trimmed, at the end.
+LEAST_FREE = 45_000_000_000
+AT_MOST_MINUTES = 60
+AT_MOST_GB = 20
+# The smallest cluster: one of each.
+STEPS = (
+    ("tool chain", ("toolchain", "--build")),
+    ("cloud", ("cloud", "up")),
+    ("programs and images", ("image",)),
+    ("cluster of three servers", ("up", "--gateways=1", "--masters=1", "--workers=1")),
+)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Every cache in `folder`; the lab's own holds Go's two as well."""
+    return {
+        **os.environ,
+        "OPENSTACK_KUBERNETES_LAB_CACHE": str(folder / "lab"),
+        # pip's, and whatever else keeps to the standard.
+        "XDG_CACHE_HOME": str(folder / "xdg"),
+        "PULUMI_HOME": str(folder / "pulumi"),
+        # Of Go's checksum database.
+        "GOPATH": str(folder / "go"),
+    }
+
+
+def check(folder: Path) -> None:
+    """What would spoil the measurement, before an hour is spent."""
+    if namespace.running():
+        raise LabError("a lab is running: take it down first (`python -m lab down`)")
+    if folder.exists():
+        raise LabError(f"{folder} is there already: remove it, or choose another with --folder")
+    free = shutil.disk_usage(folder.parent).free
+    if free < LEAST_FREE:
+        raise LabError(
+            f"{free / 1e9:.0f} GB are free below {folder.parent}, building everything needs "
+            f"{LEAST_FREE / 1e9:.0f}: choose a larger disk with --folder"
+        )
+
+
+def lab(words: Sequence[str], folder: Path) -> None:
+    """One command of the lab, with the new caches."""
+    command = [sys.executable, "-m", "lab", *words]
+    subprocess.run(command, cwd=PROJECT, env=environment(folder), check=True)
+
+
+def disk_gb(folder: Path) -> float:
+    """What is left on disk when the lab is down."""
+    command = ["du", "--summarize", "--block-size=1", str(folder)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return int(listed.split()[0]) / 1e9
+
+
+def measure(folder: Path, figures: Figures) -> None:
+    """Each step, their sum, and the disk that they leave behind."""
+    total = 0.0
+    for what, words in STEPS:
+        with step(what):
+            taken = seconds(lambda words=words: lab(words, folder))  # type: ignore[misc]
+        figures.add(f"cold: {what}", taken / 60, "min")
+        total += taken
+    figures.add("cold: everything", total / 60, "min", AT_MOST_MINUTES)
+    lab(["down"], folder)
+    figures.add("disk left behind", disk_gb(folder), "GB", AT_MOST_GB)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure; whatever happens, the new lab is taken down and its folder is removed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=CACHE.with_name(f"{CACHE.name}-cold"))
+    parser.add_argument("--keep", action="store_true", help="do not remove the folder")
+    parser.add_argument("--plan", action="store_true", help="say what would be done, do nothing")
+    arguments = parser.parse_args(words)
+    folder: Path = arguments.folder.absolute()
+    if arguments.plan:
+        plan(folder)
+        return
+    end_cleanly()
+    figures = Figures()
+    try:
+        check(folder)
+    except LabError as error:
+        sys.exit(f"bench: {error}")
+    missing = install.missing_packages()
+    say(f"Debian packages that are not installed yet: {' '.join(missing) or 'none'}")
+    try:
+        measure(folder, figures)
+    finally:
+        lab(["down"], folder)
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        figures.show()
+
+
+def plan(folder: Path) -> None:
+    """The same by hand."""
+    for name, value in environment(folder).items():
+        if os.environ.get(name) != value:
+            print(f"export {name}={value}")
+    for _, command in STEPS:
+        print(f"time {sys.executable} -m lab {' '.join(command)}")
+    print(f"{sys.executable} -m lab down; du -sh {folder}; rm -r {folder}")
+
+
+if __name__ == "__main__":
+    main()
