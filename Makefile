@@ -63,21 +63,31 @@ lab-cloud: venv ## Tool chain, cloud and node image, without a cluster (root).
 	$(LAB) cloud up
 	$(LAB) image
 
+# These talk to servers, so they run where the servers are.
+INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py
+
 # The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
-lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, and the lab itself.
+lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, servers, the lab itself.
 	$(BIN)/pytest -v tests/lab/test_small_cluster.py
+	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
+	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clusters (root).
 	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py tests/lab/test_killed.py tests/lab/test_bad_input.py
-	$(LAB) run -- $(BIN)/pytest -v tests/lab/test_servers.py
+	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
+	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab
+
+.PHONY: bench-cold
+bench-cold: venv ## Time the very first start, with no cache: an hour (root, no lab running).
+	$(BIN)/python -m bench.cold
 
 .PHONY: bench
 bench: lab-cloud ## Time pulumi up beside bare kubeadm, small updates, and large previews (root).

@@ -1,0 +1,89 @@
+"""A program of the tests' own, run by Pulumi's CLI and plugins. For inside `lab run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import toolchain
+from lab.paths import PROJECT, ensure
+
+NAME = "engine"
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+class Program:
+    """One stack of a program below `programs`, with a backend and a home of its own."""
+
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.said = ""
+        self._destroyed = False
+        self._name = name
+        self._folder = ensure(folder / "program")
+        self._config = self._folder / f"Pulumi.{NAME}.yaml"
+        home = ensure(folder / "home")
+        # A file where the folder of the CLI's automatic logs would be: no log, half the time.
+        (home / "logs").touch()
+        plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+        (home / "plugins").symlink_to(plugins)
+        self._environment = {
+            **os.environ,
+            **toolchain.environment(),
+            "PYTHONPATH": str(PROJECT),
+            "PULUMI_HOME": str(home),
+            "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
+            "PULUMI_CONFIG_PASSPHRASE": "of no use to anybody",
+            "PULUMI_STACK": NAME,
+            **environment,
+        }
+        self._environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+        shutil.copy(PROGRAMS / name / "__main__.py", self._folder)
+        (self._folder / "Pulumi.yaml").write_text(
+            yaml.safe_dump({"name": name, "runtime": "python"})
+        )
+        self.pulumi("stack", "init", NAME)
+
+    def configure(self, **keys: object) -> None:
+        """Set these keys of the program, keep the others."""
+        document = yaml.safe_load(self._config.read_text()) or {}
+        config = document.setdefault("config", {})
+        config.update({f"{self._name}:{key}": value for key, value in keys.items()})
+        self._config.write_text(yaml.safe_dump(document))
+
+    def pulumi(self, *words: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the CLI; `ok` is whether it has to succeed."""
+        result = subprocess.run(
+            ["pulumi", *words, "--non-interactive"],
+            cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        said = result.stdout + result.stderr
+        assert (result.returncode == 0) == ok, f"pulumi {' '.join(words)}:\n{said}"
+        return result
+
+    def up(self, *words: str, ok: bool = True) -> dict[str, int]:
+        """`pulumi up`; how many resources it created, changed, ...; `said` is what it printed."""
+        result = self.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs", *words, ok=ok)
+        self.said = result.stdout + result.stderr
+        history = json.loads(self.pulumi("stack", "history", "--json", "--page-size", "1").stdout)
+        changes: dict[str, int] = history[0].get("resourceChanges") or {}
+        return {what: n for what, n in changes.items() if what not in ("same", "read")}
+
+    def destroy(self) -> None:
+        """`pulumi destroy`; nothing the second time."""
+        if not self._destroyed:
+            self.pulumi("destroy", "--yes", "--skip-preview")
+        self._destroyed = True
+
+    def outputs(self) -> dict[str, Any]:
+        """Every output, secrets in the clear."""
+        text = self.pulumi("stack", "output", "--json", "--show-secrets").stdout
+        found: dict[str, Any] = json.loads(text)
+        return found

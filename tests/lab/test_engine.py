@@ -1,0 +1,337 @@
+"""pulumi-openstack through the real engine against the lab's cloud, step by step on one stack.
+
+Run inside the lab: `python -m lab run -- pytest FILE`. Each test goes on from where the one before
+it has ended, in a Keystone project that holds nothing else.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lab.image import name as image_name
+from lab.image import versions
+from tests.lab.engine import Program
+from tests.lab.login import Login, make_key, wait_for
+from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
+from tests.lab.tenant import Tenant
+
+pytestmark = [
+    pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
+    # The SDK warns of its own insides.
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
+
+# With keepalived in it.
+NODE_IMAGE = image_name(versions.KUBERNETES)
+PLAIN_IMAGE = "debian-13"
+SMALL, LARGER = "lab.1c1g", "lab.1c2g"
+
+USER_DATA = """\
+#cloud-config
+write_files:
+  - path: /etc/keepalived/keepalived.conf
+    content: |
+      global_defs {{
+        vrrp_version 3
+      }}
+      vrrp_instance test {{
+        state BACKUP
+        nopreempt
+        interface eth0
+        virtual_router_id 67
+        priority 100
+        advert_int 0.3
+        unicast_src_ip {own}
+        unicast_peer {{
+          {peer}
+        }}
+        virtual_ipaddress {{
+          {moving}/32 dev eth0
+        }}
+      }}
+runcmd:
+  - systemctl restart keepalived
+  - systemd-run --unit web python3 -m http.server {web}
+"""
+# Not SSH: sshd does not answer those who ask often and never log in.
+WEB = 8080
+
+
+def gateway(name: str, peer: str, *, config_drive: bool) -> dict[str, Any]:
+    """A server that takes the moving address when its peer does not have it."""
+    return {
+        "image": NODE_IMAGE,
+        "flavor": SMALL,
+        "policy": "soft-anti-affinity",
+        "configDrive": config_drive,
+        "userData": USER_DATA.format(
+            own=ADDRESSES[name], peer=ADDRESSES[peer], moving=MOVING, web=WEB
+        ),
+    }
+
+
+class Steps:
+    """The stack with what it has now; `change` changes that and updates."""
+
+    def __init__(self, program: Program, key: Path) -> None:
+        self.program = program
+        self.key = key
+        self.want: dict[str, Any] = {
+            "ports": [22],
+            "moving": False,
+            "floating": ["a", "b", "moving"],
+            "servers": {
+                "a": gateway("a", "b", config_drive=True),
+                "b": gateway("b", "a", config_drive=False),
+            },
+            "volume": "",
+            "credential": True,
+        }
+        program.configure(publicKey=key.with_suffix(".pub").read_text())
+
+    def change(self, ok: bool = True, **keys: object) -> dict[str, int]:
+        """Update with these keys changed; what the update did."""
+        self.want.update(keys)
+        self.program.configure(want=self.want)
+        changes = self.program.up(ok=ok)
+        self.outputs = self.program.outputs()
+        return changes
+
+    def login(self, name: str) -> Login:
+        """SSH by the floating IP of a server, or of the moving address."""
+        return Login(name, self.key, self.outputs["addresses"][name])
+
+
+@pytest.fixture(scope="module")
+def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    made = Tenant(tmp_path_factory.mktemp("tenant"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def steps(tenant: Tenant, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
+    folder = tmp_path_factory.mktemp("engine")
+    environment = {"OS_CLOUD": tenant.name, "OS_CLIENT_CONFIG_FILE": str(tenant.clouds_yaml)}
+    program = Program("cloud", folder, environment)
+    made = Steps(program, make_key(folder))
+    try:
+        made.change()
+        for name in ("a", "b"):
+            made.login(name).wait_for_ssh()
+        yield made
+    finally:
+        program.destroy()
+
+
+def reachable(address: str, port: int, patience: float = 2.0) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=patience).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def watched(address: str, port: int) -> Iterator[list[float]]:
+    """When the port answered while the block ran, asked some fifteen times a second."""
+    answers: list[float] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.05):
+            if reachable(address, port, 0.1):
+                answers.append(time.monotonic())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        over.set()
+        thread.join()
+
+
+def crash(server_id: str) -> None:
+    """End a server's first process, as a power cut would."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or [])
+        if words.startswith("[lxc monitor]") and server_id in words:
+            for child in process.children():
+                child.send_signal(signal.SIGKILL)
+            return
+    raise AssertionError(f"no server {server_id} runs")
+
+
+def active(steps: Steps) -> str:
+    """Which of the two servers has the moving address."""
+    holders = [n for n in ("a", "b") if f" {MOVING}/" in steps.login(n).ssh("ip -4 address")]
+    return "".join(holders)
+
+
+@pytest.mark.parametrize(("name", "source"), [("a", "ConfigDrive"), ("b", "DataSourceOpenStack")])
+def test_user_data_comes_by_config_drive_and_by_the_metadata_service(
+    steps: Steps, name: str, source: str
+) -> None:
+    server = steps.login(name)
+    wait_for("keepalived", lambda: server.ssh("pidof keepalived", ok=False))
+    assert server.ssh("hostname") == name
+    assert source in server.ssh("cloud-init status --long", ok=False)
+
+
+def test_a_refresh_finds_what_was_declared(steps: Steps) -> None:
+    steps.program.pulumi("preview", "--refresh", "--expect-no-changes")
+
+
+def test_both_servers_are_in_the_soft_group(steps: Steps, tenant: Tenant) -> None:
+    (group,) = tenant.cloud.compute.server_groups()
+    assert group.policy == "soft-anti-affinity"
+    assert sorted(group.member_ids) == sorted(steps.outputs["servers"].values())
+
+
+def test_a_blocked_port_is_blocked_until_a_rule_allows_it(steps: Steps) -> None:
+    server = steps.login("a")
+    wait_for("the web server", lambda: server.ssh(f"ss -Hlnt sport = {WEB}"))
+    inside = f"timeout 3 bash -c '</dev/tcp/{ADDRESSES['a']}/{WEB}'"
+    assert not reachable(server.address, WEB)
+    assert steps.login("b").fails(inside)
+    assert steps.change(ports=[22, WEB]) == {"create": 1}
+    wait_for("the open port", lambda: reachable(server.address, WEB), 20)
+    assert not steps.login("b").fails(inside)
+
+
+def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Steps) -> None:
+    wait_for("one active server", lambda: active(steps) in ("a", "b"), 20)
+    other = "b" if active(steps) == "a" else "a"
+    inside = f"timeout 3 bash -c '</dev/tcp/{MOVING}/22'"
+    address = steps.outputs["addresses"]["moving"]
+    assert steps.login(other).fails(inside)
+    assert not reachable(address, 22)
+    # Of four servers' ports.
+    assert steps.change(moving=True) == {"update": len(ADDRESSES)}
+    wait_for("the moving address", lambda: reachable(address, 22), 30)
+    assert not steps.login(other).fails(inside)
+
+
+def test_the_address_moves_within_seconds_when_its_server_crashes(
+    steps: Steps,
+) -> None:
+    first = active(steps)
+    other = "b" if first == "a" else "a"
+    moving = steps.login("moving")
+    assert moving.ssh("hostname") == first
+    with watched(moving.address, WEB) as answers:
+        wait_for("an answer", lambda: answers)
+        crash(steps.outputs["servers"][first])
+        crashed = time.monotonic()
+        wait_for("an answer of the other", lambda: answers[-1] > crashed + 1.5, 30)
+    gaps = [(later - before) for before, later in itertools.pairwise(answers)]
+    print(f"the moving address was out for {max(gaps):.2f} s")
+    assert max(gaps) < 5
+    assert moving.ssh("hostname") == other
+
+
+def test_a_crashed_server_is_started_again_by_an_update_with_refresh(
+    steps: Steps, tenant: Tenant
+) -> None:
+    ids = steps.outputs["servers"].values()
+    compute = tenant.cloud.compute
+    # Nova looks for servers that have stopped by themselves twice a minute.
+    wait_for("Nova's note", lambda: any(compute.get_server(i).status != "ACTIVE" for i in ids), 90)
+    assert steps.program.up("--refresh") == {"update": 1}
+    for name in ("a", "b"):
+        steps.login(name).wait_for_ssh()
+    wait_for("one active server", lambda: active(steps) in ("a", "b"), 20)
+
+
+def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> None:
+    from_volume = {"image": PLAIN_IMAGE, "flavor": SMALL, "disk": 5}
+    steps.change(
+        servers={**steps.want["servers"], "c": from_volume},
+        floating=[*steps.want["floating"], "c"],
+        volume="c",
+    )
+    server = steps.login("c")
+    server.wait_for_ssh()
+    size = int(server.ssh("df --output=size --block-size=1M / | tail -n1"))
+    assert 4500 < size < 5120
+    device = f"/dev/disk/by-id/virtio-{steps.outputs['volume'][:20]}"
+    server.ssh(f"sudo sh -ec 'mkfs.ext4 -q {device}; mount {device} /mnt; echo kept > /mnt/file'")
+    server.ssh("sudo umount /mnt")
+
+    # The files go with the volume, to another server.
+    assert steps.change(volume="b") == {"replace": 1}
+    assert server.fails(f"test -e {device}")
+    other = steps.login("b")
+    assert other.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
+
+
+def test_another_flavor_resizes_and_another_image_rebuilds_in_place(
+    steps: Steps, tenant: Tenant
+) -> None:
+    before = steps.outputs["servers"]
+    resized, rebuilt = steps.login("c"), steps.login("b")
+    for server in (resized, rebuilt):
+        server.ssh("echo kept | sudo tee /root/file && sync")
+    wanted = copy.deepcopy(steps.want["servers"])
+    wanted["c"]["flavor"], wanted["b"]["image"] = LARGER, PLAIN_IMAGE
+    # Nova keeps the volume through the rebuild; the update takes it away after that.
+    assert steps.change(servers=wanted, volume="") == {"update": 2, "delete": 1}
+    assert steps.outputs["servers"] == before
+    compute = tenant.cloud.compute
+    assert [compute.get_server(before[n]).status for n in ("b", "c")] == ["ACTIVE", "ACTIVE"]
+    assert compute.get_server(before["c"]).flavor.original_name == LARGER
+    resized.wait_for_ssh()
+    assert resized.ssh("sudo cat /root/file") == "kept"
+    rebuilt.wait_for_ssh()
+    assert rebuilt.fails("sudo test -e /root/file")
+    assert rebuilt.fails("command -v kubeadm")
+
+
+def test_a_hard_group_refuses_a_server_too_many(steps: Steps, tenant: Tenant) -> None:
+    """The lab is one host: it keeps the policy where the group says how many a host may have."""
+    hard = {"image": PLAIN_IMAGE, "flavor": SMALL, "policy": "anti-affinity", "most": 1}
+    first = {n: s for n, s in steps.want["servers"].items() if n != "c"}
+    floating = [n for n in steps.want["floating"] if n != "c"]
+    steps.change(servers={**first, "d": hard}, floating=floating)
+    steps.change(servers={**first, "d": hard, "c": hard}, ok=False)
+    assert "unexpected state 'ERROR'" in steps.program.said
+    (refused,) = tenant.cloud.compute.servers(name="^c$")
+    fault = tenant.cloud.compute.get_server(refused.id).fault
+    assert "No valid host" in fault["message"]
+    # The next update removes what the failed one has left.
+    steps.change(servers=first)
+    assert set(steps.outputs["servers"]) == {"a", "b"}
+    assert len(list(tenant.cloud.compute.servers())) == 2
+
+
+def test_an_application_credential_works_until_it_is_deleted(steps: Steps, tenant: Tenant) -> None:
+    credential = steps.outputs["credential"]
+    assert tenant.accepts(credential["id"], credential["secret"])
+    assert not tenant.accepts(credential["id"], "wrong")
+    assert steps.change(credential=False) == {"delete": 1}
+    assert not tenant.accepts(credential["id"], credential["secret"])
+
+
+def test_destroy_leaves_the_project_empty(steps: Steps, tenant: Tenant) -> None:
+    assert tenant.left()
+    ids = steps.outputs["servers"].values()
+    steps.program.destroy()
+    assert tenant.left() == {}
+    processes = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert not [line for line in processes.splitlines() for i in ids if i in line]
