@@ -129,6 +129,8 @@ def enter(
         "TERM",
         "env",
         f"--chdir={folder or Path.cwd()}",
+        # A proxy of the host cannot be reached from inside.
+        *(f"--unset={name}" for name in os.environ if name.lower().endswith("_proxy")),
         *(f"{name}={value}" for name, value in environment.items()),
         *command,
     ]
