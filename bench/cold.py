@@ -40,7 +40,8 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "OPENSTACK_KUBERNETES_LAB_CACHE": str(folder / "lab"),
-        # pip's, and whatever else keeps to the standard.
+        "PIP_CACHE_DIR": str(folder / "pip"),
+        # Whatever else keeps to the standard.
         "XDG_CACHE_HOME": str(folder / "xdg"),
         "PULUMI_HOME": str(folder / "pulumi"),
         # Of Go's checksum database.
