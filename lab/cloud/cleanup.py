@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.cloud import sysctls
+from lab.cloud import exposed, sysctls
 from lab.cloud.layout import CGROUP, DRIVERS, POOL
 from lab.console import say
 from lab.paths import STATE
@@ -44,6 +44,8 @@ def clean() -> None:
     """Leave nothing but the cache. Call it only when no process of the lab is left."""
     for name in sysctls.restore():
         say(f"{name.replace('/', '.')} keeps its value until the next boot: the kernel wants it so")
+    # The kernel would do it too, but only some time after the lab's last process has ended.
+    exposed.turn_off()
     _detach_loops()
     _remove_cgroups()
     shutil.rmtree(STATE, ignore_errors=True)
