@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from ipaddress import ip_network
+from pathlib import Path
 
 from lab.cloud import namespace
 from lab.cloud.layout import API, BRIDGE, EXTERNAL_CIDR
@@ -29,7 +30,9 @@ RULES = (
 
 def is_on() -> bool:
     """Whether the host has the route."""
-    return EXTERNAL_CIDR in _host("ip", "route", "show", "dev", OUTER, ok=False)
+    if not Path("/sys/class/net", OUTER).exists():
+        return False
+    return EXTERNAL_CIDR in _host("ip", "route", "show", "dev", OUTER)
 
 
 def turn_on() -> None:
@@ -64,10 +67,13 @@ def turn_on() -> None:
 
 def turn_off() -> None:
     """Take the cable away; it does nothing when there is none."""
-    _host("ip", "link", "delete", OUTER, ok=False)
+    if not Path("/sys/class/net", OUTER).exists():
+        return
     if namespace.running():
         for rule in RULES:
             _inside("iptables", "-w", *rule.format("-D").split(), ok=False)
+    # Last: as long as it is there, this can be done again.
+    _host("ip", "link", "delete", OUTER, ok=False)
 
 
 def _refuse_another_route() -> None:
