@@ -63,6 +63,13 @@ def last_words(name: str) -> str:
     return telling[-1].strip()[-300:] if telling else "no output"
 
 
+def why(status: int, name: str) -> str:
+    """The reason of a unit's end; of what was killed, the log says nothing of interest."""
+    if status == -signal.SIGKILL:
+        return f"ended with status {status}: killed, by somebody or for want of memory"
+    return f"ended with status {status}: {last_words(name)}"
+
+
 def answers(unit: Unit) -> bool:
     """Whether a running service does its work already."""
     if unit.url:
@@ -121,7 +128,7 @@ class Supervisor:
             if time.monotonic() - began > SETTLED:
                 back_off = FIRST_BACK_OFF
             report.restarts += 1
-            report.reason = f"ended with status {status}: {last_words(unit.name)}"
+            report.reason = why(status, unit.name)
             self._set(unit, "failed", pid=0)
             time.sleep(back_off)
             back_off = min(back_off * 2, LONGEST_BACK_OFF)

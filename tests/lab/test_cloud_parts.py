@@ -112,7 +112,8 @@ def test_a_failure_is_explained_by_the_last_line_that_says_something(
         "2026-11-21 12:05:54.777 273 ERROR nova HTTP 401 Unauthorized\n"
         "2026-11-21 12:05:54.777 273 ERROR nova \n"
     )
-    assert supervisor.last_words("nova-api").endswith("HTTP 401 Unauthorized")
+    assert supervisor.why(1, "nova-api").endswith("HTTP 401 Unauthorized")
+    assert "killed" in supervisor.why(-9, "nova-api")
 
 
 def test_what_was_raised_and_what_servers_changed_is_put_back(
