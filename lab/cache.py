@@ -32,7 +32,7 @@ def trim(most: int = MOST) -> None:
 
     Looking takes seconds, so nothing is done when nothing has been built since the last time.
     """
-    if not gobuild.UNTRIMMED.exists():
+    if gobuild.TRIMMED.exists():
         return
     with gobuild.build_lock(), step("see how large the cache is"):
         gobuild.remove_leftovers()
@@ -43,7 +43,7 @@ def trim(most: int = MOST) -> None:
             say(f"{now / 1e9:.1f} GB, more than {most / 1e9:g}: empty {what}")
             remove()
             now = size()
-        gobuild.UNTRIMMED.unlink(missing_ok=True)
+        gobuild.TRIMMED.touch()
     say(f"the cache has {now / 1e9:.1f} GB")
 
 

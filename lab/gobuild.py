@@ -17,8 +17,8 @@ from lab.console import step
 from lab.errors import LabError
 from lab.paths import BIN, GO_CACHE, LOGS, ensure
 
-# There since something was built or downloaded after the caches were last looked at.
-UNTRIMMED = GO_CACHE / "untrimmed"
+# There as long as nothing has been built or downloaded since the cache's size was looked at.
+TRIMMED = GO_CACHE / "trimmed"
 
 
 def go_environment() -> dict[str, str]:
@@ -142,7 +142,7 @@ def build(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         remove_leftovers()
-        UNTRIMMED.touch()
+        TRIMMED.unlink(missing_ok=True)
         log = ensure(LOGS) / f"build-{name}.log"
         environment = {**go_environment(), "CGO_ENABLED": "1" if cgo else "0"}
         with step(f"build {name} from Go modules (log: {log})"), open(log, "w") as output:
@@ -181,7 +181,7 @@ def module_folder(module: Path, path: str) -> Path:
     """The folder in the module cache that holds the source of dependency `path` of `module`."""
     require_go(path)
     environment = go_environment()
-    UNTRIMMED.touch()
+    TRIMMED.unlink(missing_ok=True)
     download = subprocess.run(
         ["go", "mod", "download", "-json", path],
         cwd=module,

@@ -16,8 +16,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with a MiB of each kind, just after a build."""
     folder = tmp_path / "go"
     for module, name in ((cache, "CACHE"), (cache, "STATE"), (cache, "GO_CACHE"),
-                         (gobuild, "GO_CACHE"), (gobuild, "UNTRIMMED")):  # fmt: skip
-        place = {"CACHE": tmp_path, "STATE": tmp_path / "state", "UNTRIMMED": folder / "untrimmed"}
+                         (gobuild, "GO_CACHE"), (gobuild, "TRIMMED")):  # fmt: skip
+        place = {"CACHE": tmp_path, "STATE": tmp_path / "state", "TRIMMED": folder / "trimmed"}
         monkeypatch.setattr(module, name, place.get(name, folder))
     for file in ("bin/program", "state/pool", "go/build/00/a", "go/mod/example.org/m@v1.0.0/a.go",
                  "go/mod/cache/download/m.zip", "go/tmp/go-build1/a"):  # fmt: skip
@@ -26,13 +26,12 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_bytes(bytes(MIB))
     # As Go leaves them.
     (folder / "mod/example.org/m@v1.0.0").chmod(0o555)
-    gobuild.UNTRIMMED.touch()
     return folder
 
 
 def kept(go: Path) -> list[str]:
     files = [str(path.relative_to(go)) for path in go.rglob("*") if path.is_file()]
-    return sorted(file for file in files if file != "lock")
+    return sorted(file for file in files if file not in ("lock", "trimmed"))
 
 
 def test_size_is_without_the_running_lab(go: Path) -> None:
