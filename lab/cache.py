@@ -53,7 +53,7 @@ def _build_cache() -> None:
 
 def _extracted_modules() -> None:
     """What is left is enough for a build without a network."""
-    for path in (GO_CACHE / "mod").iterdir():
+    for path in (GO_CACHE / "mod").glob("*"):
         if path.name != "cache":
             _remove(path)
 
