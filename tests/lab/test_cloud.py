@@ -146,13 +146,13 @@ def test_a_killed_service_comes_back_and_status_says_so() -> None:
 
 
 def test_status_says_which_service_runs_and_does_not_answer() -> None:
-    glance = str(unit("glance-api").pid)
-    signals = "kill -{} -- -" + glance
-    assert lab("run", "--", "sh", "-c", signals.format("STOP")).returncode == 0
+    # With its workers: the service and what it starts are a process group.
+    group = f"-{unit('glance-api').pid}"
+    assert lab("run", "--", "kill", "-STOP", "--", group).returncode == 0
     try:
         result = lab("status")
     finally:
-        assert lab("run", "--", "sh", "-c", signals.format("CONT")).returncode == 0
+        assert lab("run", "--", "kill", "-CONT", "--", group).returncode == 0
     assert result.returncode == 1
     assert "not up: glance-api" in result.stdout
     assert "runs, but does not answer at http" in result.stdout
