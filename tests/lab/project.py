@@ -137,12 +137,23 @@ class Project:
             compute.delete_server(found)
             compute.wait_for_delete(found, interval=0.3, wait=PATIENCE)
 
+    def attach(self, server: Server, volume: Volume) -> str:
+        """Give a volume to a server, and wait until both know; where it is in the server."""
+        self.cloud.compute.create_volume_attachment(server.id, volume_id=volume.id)
+        device = f"/dev/disk/by-id/virtio-{volume.id[:20]}"
+        wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+        self._wait_for_volume(volume, "in-use")
+        return device
+
     def detach(self, server: Server, volume: Volume) -> None:
         """Take a volume from a server, and wait until both know."""
-        storage = self.cloud.block_storage
         self.cloud.compute.delete_volume_attachment(server.id, volume.id)
+        self._wait_for_volume(volume, "available")
+
+    def _wait_for_volume(self, volume: Volume, status: str) -> None:
         # Not wait_for_status: that believes what the object says, however old it is.
-        wait_for("the volume", lambda: storage.get_volume(volume.id).status == "available")
+        storage = self.cloud.block_storage
+        wait_for(f"the volume {status}", lambda: storage.get_volume(volume.id).status == status)
 
     def volume(self, name: str, **more: object) -> Volume:
         """A volume that is ready."""

@@ -131,11 +131,9 @@ def test_a_second_address_needs_an_allowed_address_pair(project: Project, server
 def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     project: Project, server: Server
 ) -> None:
-    compute, storage = project.cloud.compute, project.cloud.block_storage
+    storage = project.cloud.block_storage
     volume = project.volume("data")
-    device = f"/dev/disk/by-id/virtio-{volume.id[:20]}"
-    compute.create_volume_attachment(server.id, volume_id=volume.id)
-    wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+    device = project.attach(server, volume)
     server.ssh(f"sudo sh -ec 'mkfs.ext4 -q {device}; mount {device} /mnt; echo kept > /mnt/file'")
 
     project.cloud.block_storage.default_microversion = "3.42"
@@ -154,11 +152,9 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
 
 
 def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
-    compute, storage = project.cloud.compute, project.cloud.block_storage
+    storage = project.cloud.block_storage
     first = project.volume("first")
-    compute.create_volume_attachment(server.id, volume_id=first.id)
-    device = f"/dev/disk/by-id/virtio-{first.id[:20]}"
-    wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+    device = project.attach(server, first)
     server.ssh(f"echo of the snapshot | sudo dd of={device} conv=fsync status=none")
     snapshot = storage.create_snapshot(volume_id=first.id, force=True, name=f"{project.prefix}-s")
     storage.wait_for_status(snapshot, "available", interval=0.3, wait=60)
@@ -167,9 +163,7 @@ def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
     ))  # fmt: skip
     server.ssh(f"echo later | sudo dd of={device} conv=fsync status=none")
     second = project.volume("second", snapshot_id=snapshot.id)
-    compute.create_volume_attachment(server.id, volume_id=second.id)
-    copy = f"/dev/disk/by-id/virtio-{second.id[:20]}"
-    wait_for("the device", lambda: not server.fails(f"test -b {copy}"))
+    copy = project.attach(server, second)
     assert server.ssh(f"sudo head -n1 {copy}") == "of the snapshot"
     for volume in (first, second):
         project.detach(server, volume)
