@@ -63,20 +63,22 @@ lab-cloud: venv ## Tool chain, cloud and node image, without a cluster (root).
 	$(LAB) cloud up
 	$(LAB) image
 
+# Each makes a cluster of its own, and destroys it.
+CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_bad_input.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py
 
 # The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
 lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, servers, the lab itself.
-	$(BIN)/pytest -v tests/lab/test_small_cluster.py
+	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_bad_input.py
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clusters (root).
-	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_ha_cluster.py tests/lab/test_killed.py tests/lab/test_bad_input.py
+	$(BIN)/pytest -v $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
