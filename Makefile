@@ -64,7 +64,8 @@ lab-cloud: venv ## Tool chain, cloud and node image, without a cluster (root).
 	$(LAB) image
 
 # Each makes a cluster of its own, and destroys it.
-CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_bad_input.py
+CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
+  test_bad_input.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py
 

@@ -40,7 +40,10 @@ wait_for_api() {
 
 ready() {
   wait_for_api
-  [[ $ROLE != worker ]] || join_worker
+  if [[ $ROLE == worker ]]; then
+    join_worker
+    upgrade_worker
+  fi
   step "wait for the node"
   wait_for "${READY_TIMEOUT:-600}" "$NODE_NAME to be Ready" node_is_ready || not_ready
   [[ $ROLE != control-plane ]] || wait_for_api_server
@@ -69,6 +72,24 @@ join_worker() {
   mint_token || die "no join token could be made"
   discovery | on_node_script join || die "$NODE_NAME could not join: see the lines above"
   forget_token
+}
+
+# A kubelet of another version is replaced on a drained node; `uncordon` ends that.
+upgrade_worker() {
+  local from
+  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read"
+  from=$node_version
+  [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
+  step "upgrade from $from to $KUBERNETES_VERSION"
+  others_are_well
+  cordon
+  drain || die "$NODE_NAME is not Ready: bring it back or replace it, then run again"
+  on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: see the lines above. It stays cordoned; run again when the cause is gone"
+  wait_for 120 "the kubelet of $NODE_NAME to say that it is $KUBERNETES_VERSION" has_new_version || not_ready
+}
+
+has_new_version() {
+  read_node "$NODE_NAME" && [[ $node_version == "$KUBERNETES_VERSION" ]]
 }
 
 node_state() {
@@ -159,8 +180,7 @@ leave() {
   if [[ -z $exists ]]; then
     log "there is no Node $NODE_NAME: nothing to drain"
   else
-    step "cordon"
-    kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
+    cordon
     drain || {
       abandon
       alive=false
@@ -213,6 +233,11 @@ quorum_survives() {
   else
     log "etcd keeps $voters members without $NODE_NAME, $well of them healthy"
   fi
+}
+
+cordon() {
+  step "cordon"
+  kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
 }
 
 # drain: status 1 when the node is dead or dies meanwhile; its kubelet would end no pod.
@@ -315,7 +340,7 @@ case $VERB in
     wait_for_api
     ;;
   ready | leave)
-    load_env NODE_NAME NODE_IP ROLE API_NAME SSH_USER
+    load_env NODE_NAME NODE_IP ROLE API_NAME SSH_USER KUBERNETES_VERSION
     TARGET_IP=${TARGET_IP:-$NODE_IP}
     "$VERB"
     ;;

@@ -204,6 +204,11 @@ install_scripts() {
   for file in "$HERE"/*.sh; do
     copy_file "$file" "$LIB_DIR/${file##*/}" 0755
   done
+  # install.sh looks for its settings beside itself, also when it runs there later.
+  (shopt -s nullglob && cd "$HERE" && printf '%s\n' containerd/*.toml containerd/certs.d/*/hosts.toml) |
+    while read -r file; do
+      [[ -z $file ]] || copy_file "$HERE/$file" "$LIB_DIR/$file" 0600
+    done
   for file in node.env ca.crt kubeadm-join.yaml; do
     [[ ! -e $FOLDER/$file ]] || copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0644
   done
@@ -398,11 +403,11 @@ api_answers() {
 # read_node NAME: sets node_* from the Node object; node_exists is empty when there is none.
 read_node() {
   local text
-  node_exists='' node_cordoned='' node_provider='' node_address='' node_ready='' node_message=''
-  text=$(kube get node "$1" --ignore-not-found -o jsonpath='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{range .status.conditions[?(@.type=="Ready")]}{.status}{"|"}{.message}{end}') ||
+  node_exists='' node_cordoned='' node_provider='' node_address='' node_version='' node_ready='' node_message=''
+  text=$(kube get node "$1" --ignore-not-found -o jsonpath='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{.status.nodeInfo.kubeletVersion}{"|"}{range .status.conditions[?(@.type=="Ready")]}{.status}{"|"}{.message}{end}') ||
     return
   # shellcheck disable=SC2034 # the scripts that source this use them
-  IFS='|' read -r node_exists node_cordoned node_provider node_address node_ready node_message <<<"$text"
+  IFS='|' read -r node_exists node_cordoned node_provider node_address node_version node_ready node_message <<<"$text"
 }
 
 # mint_token: a bootstrap token that lives for 15 minutes and goes when this script ends.

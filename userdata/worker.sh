@@ -2,8 +2,9 @@
 # A worker.
 #
 #   worker.sh prepare   everything but the cluster: programs, node-local HAProxy, kubeadm's file;
-#                       on a node that has joined, what changed since (also the version)
+#                       on a node that has joined, what changed since; but not the version
 #   worker.sh join      joins by the discovery kubeconfig on standard input
+#   worker.sh upgrade   brings a node that has joined to the version; it should be drained
 #   worker.sh state     prints "joined" or "new"
 #   worker.sh reset     takes everything of the cluster off the machine
 
@@ -19,14 +20,15 @@ prepare() {
   refuse_foreign_cluster
   drop_one_time_host_key
   if is_member; then
-    # What the node needs to reach the API comes first: the upgrade asks it.
+    # What the node needs to reach the API comes first: the kubelet's settings are there.
     need_packages curl=curl
     configure_api_proxy
-    if [[ $(kubelet_version) != "$KUBERNETES_VERSION" ]]; then
-      upgrade
+    if [[ $(kubelet_version) == "$KUBERNETES_VERSION" ]]; then
+      install_programs
+      refresh_kubelet_config
+    else
+      log "this node runs $(kubelet_version): the gate drains it, then it is upgraded to $KUBERNETES_VERSION"
     fi
-    install_programs
-    refresh_kubelet_config
   else
     install_programs
     configure_api_proxy
@@ -41,11 +43,17 @@ install_programs() {
 }
 
 upgrade() {
+  is_member || die "this machine is in no cluster: there is nothing to upgrade"
   step "upgrade from $(kubelet_version) to $KUBERNETES_VERSION"
   local -a flags
   mapfile -t flags < <(kubeadm_flags)
   bash "$HERE/install.sh" kubeadm || die "install.sh kubeadm failed"
   run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
+  install_programs
+  # A cut-off try may have left the new program beside the old process.
+  systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+  refresh_kubelet_config
+  log "upgraded"
 }
 
 join() {
@@ -98,14 +106,15 @@ known() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
 case $VERB in
-  prepare | join | reset)
+  prepare | join | upgrade | reset)
     lock
     case $VERB in
       prepare) prepare ;;
       join) join ;;
+      upgrade) upgrade ;;
       reset) reset_node ;;
     esac
     ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: worker.sh prepare|join|state|reset" ;;
+  *) die "usage: worker.sh prepare|join|upgrade|state|reset" ;;
 esac

@@ -47,7 +47,7 @@ def build(releases: Sequence[str]) -> Path:
             base.make_image(root, target)
         finally:
             shutil.rmtree(root, ignore_errors=True)
-    for old in target.parent.glob("node-*.qcow2"):
+    for old in target.parent.glob(f"node-{releases[0]}-*.qcow2"):
         if old != target:
             old.unlink()
     return target

@@ -8,6 +8,7 @@ import pytest
 
 from tests.scripts.conftest import COMMON, Machine, Result
 
+VERSION = COMMON["KUBERNETES_VERSION"]
 NO_NETWORK = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
     "message:Network plugin returns error: cni plugin not initialized"
@@ -18,7 +19,8 @@ PODS = "etcd-a demo-master-0 True\netcd-b demo-master-1 True\netcd-c demo-master
 def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -> str:
     """What kubectl prints of a Node."""
     parts = (name, fields.get("cordoned", ""), fields.get("provider", ""),
-             fields.get("address", "10.8.0.41"), ready, message)  # fmt: skip
+             fields.get("address", "10.8.0.41"), fields.get("version", VERSION),
+             ready, message)  # fmt: skip
     return "|".join(parts)
 
 
@@ -124,6 +126,41 @@ def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) ->
     assert not machine.called("worker.sh join")
     assert not machine.called("create")
     assert not machine.called("uncordon")
+
+
+def test_a_kubelet_of_another_version_is_replaced_on_a_drained_node(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"), times=3)
+    result = ready(machine)
+    assert result.status == 0, result
+    machine.order(
+        "cordon demo-worker-0", "drain demo-worker-0", "worker.sh upgrade", "uncordon demo-worker-0"
+    )
+
+
+def test_no_node_is_upgraded_while_another_is_ill(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
+    machine.answer("get node demo-worker-1", node("demo-worker-1", "False", "sick"))
+    result = ready(machine)
+    assert result.status == 1
+    assert "not Ready: demo-worker-1" in result.log
+    assert not machine.called("drain")
+    assert not machine.called("worker.sh upgrade")
+
+
+def test_a_node_that_cannot_be_drained_is_not_upgraded(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
+    machine.answer("drain demo-worker-0", status=1, complains="cannot evict pod")
+    machine.environment["DRAIN_TIMEOUT"] = "1"
+    result = ready(machine)
+    assert result.status == 1
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh upgrade")
 
 
 def test_a_stale_node_of_an_earlier_machine_goes_first(make: Callable[..., Machine]) -> None:

@@ -142,10 +142,37 @@ def test_prepare_again_takes_the_clusters_kubelet_settings(worker: Machine) -> N
     assert worker.called("systemctl restart kubelet")
 
 
-def test_another_version_upgrades_in_order(worker: Machine) -> None:
+def test_another_version_waits_for_the_gate_to_drain_the_node(worker: Machine) -> None:
     joined(worker, "v1.36.2")
     assert worker.run("worker.sh", "prepare").status == 0
-    worker.order("fake-install kubeadm", "kubeadm upgrade node --ignore", "fake-install all")
+    assert not worker.called("fake-install")
+    assert not worker.called("kubeadm upgrade")
+
+
+def test_a_later_upgrade_finds_containerds_settings(worker: Machine) -> None:
+    worker.write("containerd/mine.toml", "version = 3\n")
+    worker.write("containerd/certs.d/docker.io/hosts.toml", "server = 'mirror'\n")
+    assert worker.run("worker.sh", "prepare").status == 0
+    there = "usr/local/lib/openstack-kubernetes/containerd"
+    assert worker.has(f"{there}/mine.toml")
+    assert worker.has(f"{there}/certs.d/docker.io/hosts.toml")
+
+
+def test_an_upgrade_goes_in_order(worker: Machine) -> None:
+    joined(worker, "v1.36.2")
+    assert worker.run("worker.sh", "upgrade").status == 0
+    worker.order(
+        "fake-install kubeadm",
+        "kubeadm upgrade node --ignore",
+        "fake-install all",
+        "systemctl restart kubelet",
+    )
+
+
+def test_a_machine_in_no_cluster_cannot_be_upgraded(worker: Machine) -> None:
+    result = worker.run("worker.sh", "upgrade")
+    assert result.status == 1
+    assert "there is nothing to upgrade" in result.log
 
 
 def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:

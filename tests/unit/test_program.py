@@ -87,6 +87,14 @@ def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(settl
         assert settled.waits_for(server(settled, later), command(settled, f"{earlier}-gate"))
 
 
+def test_what_changes_on_existing_workers_comes_in_turn_and_after_control_planes(
+    settled: Run,
+) -> None:
+    change = command(settled, "demo-worker-1-bootstrap")
+    assert settled.waits_for(change, command(settled, "demo-worker-0-gate"))
+    assert settled.waits_for(change, command(settled, "demo-master-2-gate"))
+
+
 def test_a_new_worker_waits_for_no_existing_one(settled: Run) -> None:
     new = server(settled, "demo-worker-2")
     assert not any(settled.waits_for(new, server(settled, name)) for name in NODES)

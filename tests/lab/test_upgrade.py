@@ -1,0 +1,105 @@
+"""Kubernetes goes up a minor by one key: no machine is replaced, workers are drained in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lab import image, settings
+from lab.image import versions
+from tests.lab.cluster import Cluster, openstack
+
+NEW, OLD = versions.KUBERNETES_RELEASES
+NODES = ["upgrade-master-0", "upgrade-worker-0", "upgrade-worker-1"]
+
+# Two pods of which one must always be there: a drain has to wait for the other one.
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: docker.io/lab/busybox:1
+        imagePullPolicy: Never
+        command: [httpd, -f, -p, "8080", -h, /etc]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One gateway, one master, two workers of the older release; the image has both."""
+    size = {"gateways": 1, "masters": 1, "workers": 2}
+    old = Cluster("upgrade", settings.cluster(image=image.ensure([OLD, NEW]), **size))
+    try:
+        old.up(kubernetesVersion=OLD)
+        yield old
+    finally:
+        old.destroy()
+
+
+def versions_of(cluster: Cluster) -> dict[str, str]:
+    """Each node's kubelet."""
+    listed = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"] for n in listed}
+
+
+def servers() -> dict[str, str]:
+    """Name to id of the cluster's servers."""
+    listed = openstack("server", "list", "--name", "^upgrade-")
+    return {server["Name"]: server["ID"] for server in listed}
+
+
+def events(cluster: Cluster, reason: str) -> list[tuple[str, str]]:
+    """When and to whom it happened, in order."""
+    listed = json.loads(
+        cluster.kubectl("get", "events", "-A", f"--field-selector=reason={reason}", "-o", "json")
+    )["items"]
+    return sorted((e["metadata"]["creationTimestamp"], e["involvedObject"]["name"]) for e in listed)
+
+
+def test_it_begins_with_the_older_release(cluster: Cluster) -> None:
+    assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
+
+
+def test_a_release_that_skips_or_goes_back_is_refused(cluster: Cluster) -> None:
+    for wrong in ("v1.37.0", "v1.35.3"):
+        cluster.stack.configure({"kubernetesVersion": wrong})
+        refused = cluster.stack.pulumi("preview", check=False, capture=True)
+        assert refused.returncode != 0
+        assert "kubernetesVersion" in refused.stdout + refused.stderr
+    cluster.stack.configure({"kubernetesVersion": OLD})
+
+
+def test_one_key_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=WEB)
+    cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+    before = servers()
+    cluster.up(kubernetesVersion=NEW)
+    assert versions_of(cluster) == dict.fromkeys(NODES, NEW)
+    assert all(cluster.nodes().values())
+    assert servers() == before
+
+
+def test_each_worker_was_drained_and_is_in_use_again(cluster: Cluster) -> None:
+    drained = [name for _, name in events(cluster, "NodeNotSchedulable")]
+    assert drained == ["upgrade-worker-0", "upgrade-worker-1"]
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    assert not [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")]
+    cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+
+
+def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.up() == {}
