@@ -219,6 +219,15 @@ class HttpProxy(Settings):
     """Hosts, domains and networks reached directly; the cluster's own are added."""
 
 
+class DistributionMirror(Settings):
+    """Mirrors of Debian or Ubuntu; a server takes them at its first boot."""
+
+    archive: Url
+    """Mirror of the archive."""
+    security: Url
+    """Mirror of the security updates; on Ubuntu the same as `archive`."""
+
+
 class PackageMirrors(Settings):
     """Mirrors of the packages that are not in the machines' image."""
 
@@ -226,10 +235,7 @@ class PackageMirrors(Settings):
     """Mirror of `https://pkgs.k8s.io/core:/stable:`; v1.36 is below it at `/v1.36/deb`."""
     containerd: Url | None = None
     """Mirror of `https://download.docker.com/linux/debian` (on Ubuntu, of `.../ubuntu`)."""
-    distribution: Url | None = None
-    """Mirror of Debian's or Ubuntu's archive; servers take it at their first boot."""
-    distribution_security: Url | None = None
-    """Mirror of the archive of security updates; the default is `distribution`."""
+    distribution: DistributionMirror | None = None
 
 
 class AuditLog(Settings):

@@ -41,12 +41,12 @@ def cloud_config(
         ],
     }
     if mirrors is not None and mirrors.distribution is not None:
-        archives = {
-            "primary": mirrors.distribution,
-            "security": mirrors.distribution_security or mirrors.distribution,
-        }
         document["apt"] = {
-            archive: [{"arches": ["default"], "uri": url}] for archive, url in archives.items()
+            # Debian's images say otherwise, and would keep their own sources.
+            "preserve_sources_list": False,
+            "disable_suites": ["backports"],
+            "primary": [{"arches": ["default"], "uri": mirrors.distribution.archive}],
+            "security": [{"arches": ["default"], "uri": mirrors.distribution.security}],
         }
     if packages:
         document |= {"package_update": True, "packages": list(packages)}

@@ -184,12 +184,14 @@ METAL = {
 
 def test_packages_may_come_from_mirrors() -> None:
     url = "https://packages.example.org"
-    mirrors = {"kubernetes": f"{url}/k8s/", "distribution": f"{url}/debian"}
+    distribution = {"archive": f"{url}/debian", "security": f"{url}/debian-security"}
+    mirrors = {"kubernetes": f"{url}/k8s/", "distribution": distribution}
     mirrored = run({"packageMirrors": mirrors})
     for each in mirrored.all(SERVER).values():
         written = yaml.safe_load(each.inputs["userData"])["apt"]
         assert written["primary"] == [{"arches": ["default"], "uri": f"{url}/debian"}]
-        assert written["security"] == written["primary"]
+        assert written["security"] == [{"arches": ["default"], "uri": f"{url}/debian-security"}]
+        assert written["preserve_sources_list"] is False
     for name in ("demo-gateway-0-configure", "demo-worker-0-bootstrap"):
         settings = node_env(command(mirrored, name))
         assert settings["KUBERNETES_PACKAGES"] == f"{url}/k8s"
