@@ -13,9 +13,9 @@ from components.node_files import environment, node_files
 from components.pki import Pki, PkiArgs
 from components.rolling import Existing
 from components.worker_pool import WorkerPool, WorkerPoolArgs
-from swift import swiftly
+from scale import prepare_for_many_resources
 
-swiftly()
+prepare_for_many_resources()
 
 cluster = config.from_pulumi()
 secrets = config.secrets_from_pulumi()

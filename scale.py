@@ -7,7 +7,7 @@ import gc
 import pulumi
 
 
-def swiftly() -> None:
+def prepare_for_many_resources() -> None:
     """Call it before the first resource is made."""
     # What a resource holds lives until the program ends: looking for garbage finds hardly any.
     gc.set_threshold(200_000, 20, 100)
