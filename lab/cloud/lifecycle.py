@@ -37,13 +37,15 @@ COMPUTE_ID = "6b2f4c1e-35c5-4d6f-9f0e-1ab0c10d0001"
 
 def up(*, fresh: bool = False) -> None:
     """Bring everything up, or wait for it when another command has begun."""
-    preflight.check_machine()
+    preflight.check_root()
     if namespace.running():
         say("the cloud is running already")
         _wait()
         return
+    # First: how much is free says little as long as another lab is at work.
     held = lock.acquire()
     try:
+        preflight.check_machine()
         install.install()
         preflight.check_kernel()
         # A lab that was killed may have left something.

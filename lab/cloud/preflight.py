@@ -57,10 +57,14 @@ FEATURES = {
 }
 
 
-def check_machine() -> None:
-    """Root, memory, disk: needs nothing installed."""
+def check_root() -> None:
+    """Whose the lab's namespaces are."""
     if os.geteuid() != 0:
         raise LabError("the lab makes namespaces and mounts: run it as root (for example by sudo)")
+
+
+def check_machine() -> None:
+    """Memory, disk: needs nothing installed."""
     memory = psutil.virtual_memory().total
     if memory < LEAST_MEMORY:
         raise LabError(

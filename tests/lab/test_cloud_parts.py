@@ -51,18 +51,16 @@ def test_what_listens_is_bound_to_loopback_or_the_labs_own_bridge() -> None:
 def test_without_root_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LabError, match="run it as root"):
-        preflight.check_machine()
+        preflight.check_root()
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=8 << 30))
     with pytest.raises(LabError, match=r"8\.0 GiB of memory"):
         preflight.check_machine()
 
 
 def test_too_little_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=24 << 30))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
     with pytest.raises(LabError, match="OPENSTACK_KUBERNETES_LAB_CACHE"):
