@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.console import step
+from lab.console import say, step
 from lab.errors import LabError
 from lab.paths import BIN, GO_CACHE, LOGS, ensure
 
+# The largest one, Kubernetes: what it downloads, compiles and links.
+ROOM_FOR_A_BUILD = 12_000_000_000
 # There as long as nothing has been built or downloaded since the cache's size was looked at.
 TRIMMED = GO_CACHE / "trimmed"
 
@@ -59,6 +61,18 @@ def remove_leftovers() -> None:
     """Remove what builds that were cut off have left; for whoever holds the build slot."""
     for folder in (GO_CACHE / "tmp").glob("go-build*"):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_room() -> None:
+    """Empty the build cache when the disk gets full; for whoever holds the build slot.
+
+    What programs share is then compiled twice, which is better than no program.
+    """
+    free = shutil.disk_usage(GO_CACHE).free
+    if free < ROOM_FOR_A_BUILD and (GO_CACHE / "build").is_dir():
+        say(f"{free / 1e9:.0f} GB of disk are free: empty Go's build cache")
+        shutil.rmtree(GO_CACHE / "build")
+        ensure(GO_CACHE / "build")
 
 
 # What Go says when something is missing, and what to do about it.
@@ -142,6 +156,7 @@ def build(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         remove_leftovers()
+        make_room()
         TRIMMED.unlink(missing_ok=True)
         log = ensure(LOGS) / f"build-{name}.log"
         environment = {**go_environment(), "CGO_ENABLED": "1" if cgo else "0"}

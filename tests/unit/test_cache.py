@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,3 +66,12 @@ def test_without_a_build_since_nobody_looks(go: Path, monkeypatch: pytest.Monkey
     cache.trim()
     monkeypatch.setattr(cache, "size", lambda: pytest.fail("that takes seconds"))
     cache.trim(most=0)
+
+
+@pytest.mark.parametrize(("free", "emptied"), [(11e9, True), (13e9, False)])
+def test_a_full_disk_is_made_empty_before_a_build(
+    go: Path, monkeypatch: pytest.MonkeyPatch, free: float, emptied: bool
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    gobuild.make_room()
+    assert (not list((go / "build").iterdir())) == emptied
