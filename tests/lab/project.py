@@ -129,13 +129,14 @@ class Project:
         server.wait_for_ssh()
         return server
 
-    def delete(self, server: Server) -> None:
-        """Delete a server and wait until it is gone."""
+    def delete(self, *servers: Server) -> None:
+        """Delete servers and wait until they are gone."""
         compute = self.cloud.compute
-        found = compute.find_server(server.id)
-        if found:
-            compute.delete_server(found)
-            compute.wait_for_delete(found, interval=0.3, wait=PATIENCE)
+        found = [there for each in servers if (there := compute.find_server(each.id))]
+        for server in found:
+            compute.delete_server(server)
+        for server in found:
+            compute.wait_for_delete(server, interval=0.3, wait=PATIENCE)
 
     def attach(self, server: Server, volume: Volume) -> str:
         """Give a volume to a server, and wait until both know; where it is in the server."""

@@ -290,8 +290,7 @@ def test_server_groups(project: Project, policy: str) -> None:
     for member in members:
         member.wait_until("ACTIVE")
     assert sorted(compute.get_server_group(group).member_ids) == sorted(m.id for m in members)
-    for member in members:
-        project.delete(member)
+    project.delete(*members)
 
 
 def test_deleted_servers_leave_nothing(project: Project) -> None:
@@ -301,9 +300,8 @@ def test_deleted_servers_leave_nothing(project: Project) -> None:
         server.wait_until("ACTIVE")
     project.cloud.compute.create_volume_attachment(servers[0].id, volume_id=volume.id)
     project.cloud.block_storage.wait_for_status(volume, "in-use", interval=0.3, wait=60)
-    for server in servers:
-        assert traces(server.id)
-        project.delete(server)
+    assert all(traces(server.id) for server in servers)
+    project.delete(*servers)
     for server in servers:
         assert not traces(server.id)
         assert not Path(f"/sys/class/net/tap{server.port.id[:11]}").exists()
