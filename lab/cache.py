@@ -70,10 +70,7 @@ STAGES: dict[str, Callable[[], None]] = {
 
 
 def _remove(folder: Path) -> None:
-    """Go makes the folders of modules read-only."""
-    for path, folders, _ in os.walk(folder):
-        for name in folders:
-            inside = Path(path, name)
-            if not inside.is_symlink():
-                inside.chmod(0o755)
+    if os.geteuid() != 0:
+        # Go makes the folders of modules read-only.
+        subprocess.run(["chmod", "-R", "u+w", str(folder)], check=False)
     shutil.rmtree(folder, ignore_errors=True)
