@@ -7,27 +7,19 @@ it has ended, in a Keystone project that holds nothing else.
 from __future__ import annotations
 
 import copy
-import itertools
 import os
-import signal
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
-from lab.image import name as image_name
-from lab.image import versions
 from tests.lab.engine import Program
-from tests.lab.login import Login, make_key, wait_for
+from tests.lab.login import make_key, wait_for
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
+from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
+from tests.lab.traffic import crash, longest_silence, reachable, watched
 
 pytestmark = [
     pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
@@ -35,86 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
-
-# With keepalived in it.
-NODE_IMAGE = image_name(versions.KUBERNETES)
-PLAIN_IMAGE = "debian-13"
-SMALL, LARGER = "lab.1c1g", "lab.1c2g"
-
-USER_DATA = """\
-#cloud-config
-write_files:
-  - path: /etc/keepalived/keepalived.conf
-    content: |
-      global_defs {{
-        vrrp_version 3
-      }}
-      vrrp_instance test {{
-        state BACKUP
-        nopreempt
-        interface eth0
-        virtual_router_id 67
-        priority 100
-        advert_int 0.3
-        unicast_src_ip {own}
-        unicast_peer {{
-          {peer}
-        }}
-        virtual_ipaddress {{
-          {moving}/32 dev eth0
-        }}
-      }}
-runcmd:
-  - systemctl restart keepalived
-  - systemd-run --unit web python3 -m http.server {web}
-"""
-# Not SSH: sshd does not answer those who ask often and never log in.
-WEB = 8080
-
-
-def gateway(name: str, peer: str, *, config_drive: bool) -> dict[str, Any]:
-    """A server that takes the moving address when its peer does not have it."""
-    return {
-        "image": NODE_IMAGE,
-        "flavor": SMALL,
-        "policy": "soft-anti-affinity",
-        "configDrive": config_drive,
-        "userData": USER_DATA.format(
-            own=ADDRESSES[name], peer=ADDRESSES[peer], moving=MOVING, web=WEB
-        ),
-    }
-
-
-class Steps:
-    """The stack with what it has now; `change` changes that and updates."""
-
-    def __init__(self, program: Program, key: Path) -> None:
-        self.program = program
-        self.key = key
-        self.want: dict[str, Any] = {
-            "ports": [22],
-            "moving": False,
-            "floating": ["a", "b", "moving"],
-            "servers": {
-                "a": gateway("a", "b", config_drive=True),
-                "b": gateway("b", "a", config_drive=False),
-            },
-            "volume": "",
-            "credential": True,
-        }
-        program.configure(publicKey=key.with_suffix(".pub").read_text())
-
-    def change(self, ok: bool = True, **keys: object) -> dict[str, int]:
-        """Update with these keys changed; what the update did."""
-        self.want.update(keys)
-        self.program.configure(want=self.want)
-        changes = self.program.up(ok=ok)
-        self.outputs = self.program.outputs()
-        return changes
-
-    def login(self, name: str) -> Login:
-        """SSH by the floating IP of a server, or of the moving address."""
-        return Login(name, self.key, self.outputs["addresses"][name])
 
 
 @pytest.fixture(scope="module")
@@ -137,51 +49,6 @@ def steps(tenant: Tenant, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield made
     finally:
         program.destroy()
-
-
-def reachable(address: str, port: int, patience: float = 2.0) -> bool:
-    try:
-        socket.create_connection((address, port), timeout=patience).close()
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def watched(address: str, port: int) -> Iterator[list[float]]:
-    """When the port answered while the block ran, asked some fifteen times a second."""
-    answers: list[float] = []
-    over = threading.Event()
-
-    def ask() -> None:
-        while not over.wait(0.05):
-            if reachable(address, port, 0.1):
-                answers.append(time.monotonic())
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield answers
-    finally:
-        over.set()
-        thread.join()
-
-
-def crash(server_id: str) -> None:
-    """End a server's first process, as a power cut would."""
-    for process in psutil.process_iter(["cmdline"]):
-        words = " ".join(process.info["cmdline"] or [])
-        if words.startswith("[lxc monitor]") and server_id in words:
-            for child in process.children():
-                child.send_signal(signal.SIGKILL)
-            return
-    raise AssertionError(f"no server {server_id} runs")
-
-
-def active(steps: Steps) -> str:
-    """Which of the two servers has the moving address."""
-    holders = [n for n in ("a", "b") if f" {MOVING}/" in steps.login(n).ssh("ip -4 address")]
-    return "".join(holders)
 
 
 @pytest.mark.parametrize(("name", "source"), [("a", "ConfigDrive"), ("b", "DataSourceOpenStack")])
@@ -216,8 +83,8 @@ def test_a_blocked_port_is_blocked_until_a_rule_allows_it(steps: Steps) -> None:
 
 
 def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Steps) -> None:
-    wait_for("one active server", lambda: active(steps) in ("a", "b"), 20)
-    other = "b" if active(steps) == "a" else "a"
+    wait_for("one active server", lambda: steps.active() in ("a", "b"), 20)
+    other = "b" if steps.active() == "a" else "a"
     inside = f"timeout 3 bash -c '</dev/tcp/{MOVING}/22'"
     address = steps.outputs["addresses"]["moving"]
     assert steps.login(other).fails(inside)
@@ -231,7 +98,7 @@ def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Step
 def test_the_address_moves_within_seconds_when_its_server_crashes(
     steps: Steps,
 ) -> None:
-    first = active(steps)
+    first = steps.active()
     other = "b" if first == "a" else "a"
     moving = steps.login("moving")
     assert moving.ssh("hostname") == first
@@ -240,9 +107,9 @@ def test_the_address_moves_within_seconds_when_its_server_crashes(
         crash(steps.outputs["servers"][first])
         crashed = time.monotonic()
         wait_for("an answer of the other", lambda: answers[-1] > crashed + 1.5, 30)
-    gaps = [(later - before) for before, later in itertools.pairwise(answers)]
-    print(f"the moving address was out for {max(gaps):.2f} s")
-    assert max(gaps) < 5
+    silent = longest_silence(answers)
+    print(f"the moving address was out for {silent:.2f} s")
+    assert silent < 5
     assert moving.ssh("hostname") == other
 
 
@@ -256,7 +123,7 @@ def test_a_crashed_server_is_started_again_by_an_update_with_refresh(
     assert steps.program.up("--refresh") == {"update": 1}
     for name in ("a", "b"):
         steps.login(name).wait_for_ssh()
-    wait_for("one active server", lambda: active(steps) in ("a", "b"), 20)
+    wait_for("one active server", lambda: steps.active() in ("a", "b"), 20)
 
 
 def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> None:
