@@ -64,6 +64,43 @@ class Installer:
             opts=self.options(after),
         )
 
+    def config_map(
+        self,
+        name: str,
+        namespace: str,
+        files: Mapping[str, str],
+        *,
+        labels: Mapping[str, str] | None = None,
+        after: Sequence[pulumi.Resource] = (),
+    ) -> kubernetes.core.v1.ConfigMap:
+        """A ConfigMap with these files."""
+        return kubernetes.core.v1.ConfigMap(
+            f"{self.name}-{name}",
+            metadata=ObjectMetaArgs(name=name, namespace=namespace, labels=labels),
+            data=files,
+            opts=self.options(after),
+        )
+
+    def custom(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str,
+        spec: Mapping[str, Any],
+        *,
+        after: Sequence[pulumi.Resource],
+    ) -> kubernetes.apiextensions.CustomResource:
+        """An object of a kind that one of `after` brings along."""
+        return kubernetes.apiextensions.CustomResource(
+            f"{self.name}-{name}",
+            api_version=api_version,
+            kind=kind,
+            metadata=ObjectMetaArgs(name=name, namespace=namespace),
+            spec=spec,
+            opts=self.options(after),
+        )
+
     def chart(
         self,
         source: chart.Chart,

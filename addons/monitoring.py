@@ -10,9 +10,11 @@ import pulumi
 import pulumi_tls as tls
 
 import versions
+from addons import alerts, dashboards, targets
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Monitoring
+from addons.watch import Watched
 
 CHART = Chart(
     name="kube-prometheus-stack",
@@ -24,6 +26,8 @@ PROMETHEUS_URL = f"http://{CHART.name}-prometheus.{NAMESPACE}:9090"
 ALERTMANAGER_SECRET = "alertmanager-config"  # noqa: S105 - its name
 GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 
+# What Grafana's sidecar finds dashboards by.
+_DASHBOARD = {"grafana_dashboard": "1"}
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
 # Prometheus deletes the oldest metrics rather than fill its volume.
 _FULL_PERCENT = 85
@@ -50,6 +54,10 @@ def values(settings: Monitoring, *, image_registry: str | None) -> dict[str, Any
             }
         },
         "alertmanager": {"alertmanagerSpec": alertmanager},
+        "defaultRules": {
+            "rules": dict.fromkeys(alerts.REPLACED_GROUPS, False),
+            "disabled": dict.fromkeys(alerts.REPLACED_ALERTS, True),
+        },
         # The chart would draw a password at each rendering until it finds the one it drew first.
         "grafana": {"admin": {"existingSecret": GRAFANA_SECRET}},
         "prometheusOperator": {
@@ -61,9 +69,13 @@ def values(settings: Monitoring, *, image_registry: str | None) -> dict[str, Any
 
 
 def install(
-    installer: Installer, settings: Monitoring, *, after: Sequence[pulumi.Resource]
+    installer: Installer,
+    settings: Monitoring,
+    *,
+    watched: Watched,
+    after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install it."""
+    """Install it, with the targets, alerts and dashboards of this cluster."""
     # node-exporter is in the host's namespaces.
     namespace = installer.namespace(NAMESPACE, security="privileged")
     secrets = [installer.secret(GRAFANA_SECRET, NAMESPACE, _grafana_login(installer), [namespace])]
@@ -75,13 +87,31 @@ def install(
                 ALERTMANAGER_SECRET, NAMESPACE, pulumi.Output.from_input(config), [namespace]
             )
         )
-    return installer.chart(
+    chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
         values=values(settings, image_registry=installer.settings.image_registry),
         overrides=settings.values,
         after=[*after, *secrets],
     )
+    # Kinds that come with the chart.
+    for name, spec in targets.scrape_specs(watched).items():
+        installer.custom(
+            "monitoring.coreos.com/v1alpha1", "ScrapeConfig", name, NAMESPACE, spec, after=[chart]
+        )
+    installer.custom(
+        "monitoring.coreos.com/v1",
+        "PrometheusRule",
+        "openstack-kubernetes",
+        NAMESPACE,
+        alerts.spec(watched),
+        after=[chart],
+    )
+    for dashboard in dashboards.dashboards(watched):
+        name = f"dashboard-{dashboard.name}"
+        files = {f"openstack-kubernetes-{dashboard.name}.json": dashboard.text()}
+        installer.config_map(name, NAMESPACE, files, labels=_DASHBOARD, after=[namespace])
+    return chart
 
 
 def _grafana_login(installer: Installer) -> pulumi.Output[dict[str, str]]:

@@ -1,6 +1,6 @@
 """What runs in the cluster from the start: pod network, cloud controller manager, volumes, ..."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -24,6 +24,7 @@ from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import Installer, mirror_images
 from addons.settings import AddonsSettings
+from addons.watch import Watched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,11 @@ class AddonsArgs:
     external_network_id: pulumi.Input[str]
     host_cidr: str
     pod_cidr: str
+    # Every gateway's name and address, and the address that one of them holds.
+    gateways: Mapping[str, str]
+    vip: str
+    # Milliseconds between the heartbeats of etcd's leader.
+    etcd_heartbeat: int
     # Where the gateways send HTTP and HTTPS, on every node.
     ingress_node_ports: tuple[int, int]
     credential: Credential
@@ -145,7 +151,11 @@ class Addons(pulumi.ComponentResource):
         # What is watched has objects of kinds that come with the monitoring.
         watched = [*after]
         if settings.monitoring.enabled:
-            watched.append(monitoring.install(installer, settings.monitoring, after=after))
+            watched.append(
+                monitoring.install(
+                    installer, settings.monitoring, watched=self._watched(), after=after
+                )
+            )
         if settings.ingress.enabled:
             ingress.install(
                 installer,
@@ -163,6 +173,18 @@ class Addons(pulumi.ComponentResource):
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
             kured.install(installer, settings.kured, prometheus_url=prometheus, after=watched)
+
+    def _watched(self) -> Watched:
+        args, settings = self._args, self._args.settings
+        return Watched(
+            gateways=args.gateways,
+            vip=args.vip,
+            masters=args.master_count,
+            etcd_heartbeat=args.etcd_heartbeat,
+            ingress=settings.ingress.enabled and settings.load_balancer == "gateway",
+            snapshot_jobs=(),
+            snapshot_namespace="",
+        )
 
 
 def charts(settings: AddonsSettings) -> list[Chart]:

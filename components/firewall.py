@@ -8,6 +8,20 @@ from dataclasses import dataclass
 # Roles that own a security group. `node` holds what control planes and workers share.
 ROLES = ("gateway", "node", "control-plane", "worker")
 
+# Where a gateway says that its HAProxy lives, and how HAProxy does.
+GATEWAY_STATUS_PORT = 8405
+NODE_EXPORTER_PORT = 9100
+# What Prometheus asks: role, port, whose metrics.
+METRICS = (
+    ("gateway", GATEWAY_STATUS_PORT, "HAProxy metrics"),
+    ("gateway", NODE_EXPORTER_PORT, "machine metrics"),
+    ("node", NODE_EXPORTER_PORT, "machine metrics"),
+    ("node", 10249, "kube-proxy metrics"),
+    ("control-plane", 2381, "etcd metrics"),
+    ("control-plane", 10257, "controller manager metrics"),
+    ("control-plane", 10259, "scheduler metrics"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
@@ -35,6 +49,7 @@ def rules(
     machines: Sequence[str] = (),
     gateways: int,
     ingress_ports: Sequence[int],
+    monitored: bool,
 ) -> list[Rule]:
     """Every rule of a cluster. Whatever is not listed here is dropped.
 
@@ -56,6 +71,14 @@ def rules(
     inside = [
         Rule(role="gateway", source="gateway", protocol="vrrp", why="who holds the VIP"),
         Rule(role="gateway", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
+        Rule(
+            role="gateway",
+            source="gateway",
+            protocol="tcp",
+            first=GATEWAY_STATUS_PORT,
+            last=GATEWAY_STATUS_PORT,
+            why="whether another gateway may reboot",
+        ),
         Rule(role="node", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
         Rule(
             role="control-plane", source="gateway", protocol="tcp", first=6443, last=6443, why="API"
@@ -72,7 +95,13 @@ def rules(
         Rule(role="node", source="gateway", protocol="tcp", first=port, last=port, why="ingress")
         for port in ingress_ports
     ]
-    return outside + inside + [rule for each in ("node", *machines) for rule in _of_node(each)]
+    nodes = ("node", *machines)
+    return [
+        *outside,
+        *inside,
+        *(rule for each in nodes for rule in _of_node(each)),
+        *(rule for each in nodes if monitored for rule in _of_prometheus(each)),
+    ]
 
 
 def _of_node(source: str) -> list[Rule]:
@@ -84,4 +113,12 @@ def _of_node(source: str) -> list[Rule]:
         Rule(role="node", source=source, protocol="tcp", first=4244, last=4244, why="Hubble"),
         Rule(role="node", source=source, protocol="tcp", first=10250, last=10250, why="kubelet"),
         Rule(role="control-plane", source=source, protocol="tcp", first=6443, last=6443, why="API"),
+    ]
+
+
+def _of_prometheus(source: str) -> list[Rule]:
+    """What Prometheus asks: it may be on any node, and its packets leave with that one's address."""
+    return [
+        Rule(role=role, source=source, protocol="tcp", first=port, last=port, why=why)
+        for role, port, why in METRICS
     ]

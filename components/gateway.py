@@ -42,6 +42,8 @@ class GatewayArgs:
     package_mirrors: PackageMirrors
     # Whether the ingress expects to be told the client's address.
     ingress_proxy_protocol: bool
+    # Whether there is a Prometheus in the cluster that asks the gateways.
+    monitored: bool
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     server_group_policy: str
@@ -58,6 +60,8 @@ class Gateway(pulumi.ComponentResource):
     gates: Gates
     ready: Sequence[pulumi.Resource]
     nodes: Sequence[NodeOutput]
+    # Name to address, both computed.
+    addresses: Mapping[str, str]
 
     def __init__(
         self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None
@@ -91,6 +95,10 @@ class Gateway(pulumi.ComponentResource):
         self.gates = configured
         self.ready = [resource for _, resource in configured]
         self.nodes = nodes
+        self.addresses = {
+            f"{args.cluster_name}-gateway-{index}": str(args.addresses.gateways[index])
+            for index in range(args.count)
+        }
         self.register_outputs({"floatingIp": self.floating_ip})
 
     def _virtual_ip(self, name: str, child: pulumi.ResourceOptions) -> pulumi.Resource:
@@ -211,6 +219,7 @@ class Gateway(pulumi.ComponentResource):
                     # every node.
                     "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],
                     "INGRESS_PROXY_PROTOCOL": args.ingress_proxy_protocol,
+                    "METRICS": args.monitored,
                     "INGRESS_HTTP_PORT": INGRESS_NODE_PORTS[0],
                     "INGRESS_HTTPS_PORT": INGRESS_NODE_PORTS[1],
                 }

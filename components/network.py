@@ -30,6 +30,8 @@ class NetworkArgs:
     ingress_ports: Sequence[int]
     # How programs that run where Pulumi runs log in at the cloud.
     login_environment: Mapping[str, str]
+    # Whether there is a Prometheus in the cluster that asks every machine.
+    monitored: bool
     existing: ExistingNetwork | None = None
 
 
@@ -129,6 +131,7 @@ class Network(pulumi.ComponentResource):
             machines=args.machine_cidrs,
             gateways=args.gateway_count,
             ingress_ports=args.ingress_ports,
+            monitored=args.monitored,
         ):
             from_group = rule.source in groups
             openstack.networking.SecGroupRule(

@@ -115,6 +115,7 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
         machines=[str(cidr) for cidr in cluster.machine_cidrs],
         gateways=cluster.gateway_count,
         ingress_ports=(80, 443),
+        monitored=cluster.addons.monitoring.enabled,
     )
     there = {port.name for port in facts.ports}
     ports = len(({*planned, f"{name}-vip"}) - there)

@@ -23,9 +23,11 @@ install_everything() {
   say "install"
   # One image serves every role: `kubectl` brings keepalived for the gateways.
   bash "${here}/install.sh" kubectl
+  bash "${here}/install.sh" metrics
   bash "${here}/install.sh" all
-  # Their scripts configure and start them; a kubelet starts when its node has joined.
-  systemctl -q disable haproxy keepalived kubelet
+  # Their scripts configure and start them; a kubelet starts when its node has joined. On nodes,
+  # the cluster has a node-exporter of its own.
+  systemctl -q disable haproxy keepalived kubelet prometheus-node-exporter
 }
 
 # Import into containerd's store. In a chroot no containerd runs: start one for this only.

@@ -11,6 +11,8 @@ HEALTH_SCRIPT=$LIB_DIR/haproxy-health.sh
 KEEPALIVED_CFG=$ROOT/etc/keepalived/keepalived.conf
 SYSCTL_CFG=$ROOT/etc/sysctl.d/91-openstack-kubernetes-gateway.conf
 SSHD_CFG=$ROOT/etc/ssh/sshd_config.d/10-openstack-kubernetes.conf
+EXPORTER_CFG=$ROOT/etc/default/prometheus-node-exporter
+STATUS_PORT=8405
 
 configure() {
   local index=0 address
@@ -31,6 +33,7 @@ configure() {
   configure_sshd
   configure_haproxy
   configure_keepalived
+  configure_exporter
   drop_one_time_host_key
   log "the gateway is configured"
 }
@@ -64,6 +67,7 @@ configure_haproxy() {
     config+=$'\n'$(haproxy_api 'inter 500ms fastinter 200ms downinter 500ms fall 2 rise 1' \
       "$VIP:6443" 127.0.0.1:6443 127.0.0.1:7443)
   fi
+  config+=$'\n'$(haproxy_status)
   config+=$'\n'$(haproxy_ingress http 80 "${INGRESS_HTTP_PORT:-}")
   config+=$'\n'$(haproxy_ingress https 443 "${INGRESS_HTTPS_PORT:-}")
   for address in $GATEWAY_ADDRESSES; do
@@ -75,6 +79,21 @@ listen ssh-$index
     index=$((index + 1))
   done
   haproxy_apply "$config"
+}
+
+# Whether this gateway's HAProxy lives, for the other gateways; its metrics, for Prometheus.
+haproxy_status() {
+  local metrics=''
+  [[ ${METRICS:-false} != true ]] ||
+    metrics=$'\n''  http-request use-service prometheus-exporter if { path /metrics }'
+  cat <<EOT
+
+frontend status
+  mode http
+  bind $NODE_IP:$STATUS_PORT
+  http-request return status 200 content-type text/plain string ok if { path /healthz }$metrics
+  http-request return status 404
+EOT
 }
 
 # haproxy_ingress NAME PORT NODE_PORT: the way to the ingress behind its node port.
@@ -166,6 +185,29 @@ exec 3<>/dev/tcp/${HAPROXY_HEALTH/:/\/} || exit 1
 printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3
 read -r -t 3 line <&3 && [[ \$line == *' 200 '* ]]
 EOT
+}
+
+# The distribution's node-exporter. Which gateway has the VIP is seen by the addresses, and whether
+# keepalived and HAProxy run by their units: both are true also when keepalived is dead.
+configure_exporter() {
+  local unit=prometheus-node-exporter.service
+  if [[ ${METRICS:-false} != true ]]; then
+    if [[ -e $EXPORTER_CFG ]] && systemctl is-enabled --quiet -- "$unit" 2>/dev/null; then
+      step "node-exporter is not wanted any more"
+      systemctl --quiet disable --now -- "$unit" || die "$unit cannot be stopped" "$unit"
+    fi
+    return 0
+  fi
+  # Not at first boot: nobody asks before the cluster is there.
+  [[ -e $HERE/install.sh ]] || return 0
+  step "node-exporter"
+  bash "$HERE/install.sh" metrics || die "install.sh metrics failed"
+  write_file "$EXPORTER_CFG" 0644 "# Written by openstack-kubernetes: changes are lost at the next run.
+ARGS=\"--web.listen-address=$NODE_IP:9100 --collector.netdev.address-info --collector.systemd --collector.systemd.unit-include=(haproxy|keepalived).service\""
+  systemctl is-enabled --quiet -- "$unit" || systemctl --quiet enable -- "$unit"
+  if changed "$EXPORTER_CFG" || ! systemctl is-active --quiet -- "$unit"; then
+    systemctl restart -- "$unit" || die "$unit does not start" "$unit"
+  fi
 }
 
 require_root

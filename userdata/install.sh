@@ -2,6 +2,7 @@
 # Install what a machine of a cluster needs: packages, programs and files. Nothing when all is there.
 #
 #   install.sh kubectl    a gateway: HAProxy, keepalived, kubectl
+#   install.sh metrics    a gateway that Prometheus asks: node-exporter
 #   install.sh kubeadm    kubeadm alone (before an upgrade)
 #   install.sh all        a node: containerd, kubelet, kubeadm, kubectl, HAProxy, kernel settings
 #
@@ -416,6 +417,7 @@ main() {
       want_packages "${gateway_packages[@]}"
       want_programs kubectl
       ;;
+    metrics) want_packages prometheus-node-exporter ;;
     kubeadm)
       want_programs kubeadm
       import_images
@@ -433,7 +435,7 @@ main() {
       import_images
       want_kubelet_unit
       ;;
-    *) fail "unknown verb '$1': use kubectl, kubeadm or all" ;;
+    *) fail "unknown verb '$1': use kubectl, metrics, kubeadm or all" ;;
   esac
 }
 

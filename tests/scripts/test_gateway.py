@@ -100,6 +100,50 @@ def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]
     assert "listen ssh-0" in config
 
 
+def test_gateways_ask_each_other_whether_they_live(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway.sh", "configure")
+    status = section(machine.read(HAPROXY), "frontend status")
+    assert "  bind 10.8.0.12:8405\n" in status
+    assert "path /healthz" in status
+    assert "prometheus" not in status
+    assert not machine.called("fake-install metrics")
+
+
+class TestMetrics:
+    EXPORTER = "etc/default/prometheus-node-exporter"
+    UNIT = "prometheus-node-exporter.service"
+
+    def test_haproxy_and_the_machine_tell_theirs(self, gateway: Callable[..., Machine]) -> None:
+        machine = gateway(METRICS="true")
+        assert machine.run("gateway.sh", "configure").status == 0
+        status = section(machine.read(HAPROXY), "frontend status")
+        assert "use-service prometheus-exporter if { path /metrics }" in status
+        machine.order("fake-install metrics", f"systemctl restart -- {self.UNIT}")
+        arguments = machine.read(self.EXPORTER)
+        assert "--web.listen-address=10.8.0.12:9100 " in arguments
+        assert "--collector.netdev.address-info" in arguments
+
+    def test_a_second_run_restarts_nothing(self, gateway: Callable[..., Machine]) -> None:
+        machine = gateway(METRICS="true")
+        machine.run("gateway.sh", "configure")
+        assert machine.run("gateway.sh", "configure").status == 0
+        assert not machine.called("systemctl restart")
+
+    def test_they_stop_when_nobody_asks_any_more(self, gateway: Callable[..., Machine]) -> None:
+        machine = gateway(METRICS="true")
+        machine.run("gateway.sh", "configure")
+        machine.node_env(GATEWAY)
+        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
+
+    def test_first_boot_does_without(self, gateway: Callable[..., Machine]) -> None:
+        machine = gateway(METRICS="true")
+        (machine.folder / "install.sh").unlink()
+        assert machine.run("gateway.sh", "configure").status == 0
+        assert not machine.called(self.UNIT)
+
+
 def test_keepalived(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.run("gateway.sh", "configure")
@@ -184,11 +228,11 @@ def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
 @pytest.mark.skipif(
     not shutil.which("haproxy", path="/usr/sbin:/usr/bin"), reason="no HAProxy here"
 )
-@pytest.mark.parametrize("proxy_protocol", ["true", "false"])
+@pytest.mark.parametrize("switch", ["true", "false"])
 def test_haproxy_itself_takes_the_configuration(
-    gateway: Callable[..., Machine], tmp_path: Path, proxy_protocol: str
+    gateway: Callable[..., Machine], tmp_path: Path, switch: str
 ) -> None:
-    machine = gateway(INGRESS_PROXY_PROTOCOL=proxy_protocol)
+    machine = gateway(INGRESS_PROXY_PROTOCOL=switch, METRICS=switch)
     certificate = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
          "-nodes", "-keyout", tmp_path / "key", "-subj", "/CN=test", "-days", "1"],

@@ -94,6 +94,9 @@ def install(
                 external_network_id="public-id",
                 host_cidr="10.8.0.0/22",
                 pod_cidr="10.244.0.0/16",
+                gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
+                vip="10.8.0.10",
+                etcd_heartbeat=500,
                 ingress_node_ports=(30080, 30443),
                 control_planes=[pulumi.CustomResource("test:index:Gate", "demo-gate", {})],
                 credential=Credential(
@@ -254,6 +257,28 @@ class TestValues:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
         spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
         assert spec["retentionSize"] == "87040MB"
+
+    def test_the_monitoring_knows_the_gateways(self, everything: AddonsRun) -> None:
+        chart_ = everything.one(CHART, "demo-addons-kube-prometheus-stack")
+        objects = {
+            each.name.removeprefix("demo-addons-"): each
+            for each in everything.resources.values()
+            if "monitoring.coreos.com" in each.type
+        }
+        assert set(objects) == {
+            "gateways-haproxy",
+            "gateways-node-exporter",
+            "openstack-kubernetes",
+        }
+        assert all(everything.waits_for(each, chart_) for each in objects.values())
+        rule = objects["openstack-kubernetes"].inputs["spec"]["groups"]
+        assert {group["name"] for group in rule} >= {
+            "openstack-kubernetes-gateways",
+            "openstack-kubernetes-etcd",
+        }
+        found = everything.all("core/v1:ConfigMap").values()
+        sidecar = [each.inputs["metadata"]["labels"] for each in found]
+        assert sidecar == [{"grafana_dashboard": "1"}] * 3
 
     def test_nobody_is_an_administrator_by_opening_the_dashboard(
         self, everything: AddonsRun

@@ -1,0 +1,146 @@
+"""What Prometheus is told of this cluster: targets, alerts, dashboards, and who lets it in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from addons import alerts, dashboards, targets
+from addons.alerts import Alert
+from addons.watch import Watched
+from components.firewall import METRICS, rules
+
+ROOT = Path(__file__).resolve().parents[2]
+WATCHED = Watched(
+    gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
+    vip="10.8.0.10",
+    masters=3,
+    etcd_heartbeat=500,
+    ingress=True,
+    snapshot_jobs=("nightly", "weekly"),
+    snapshot_namespace="snapshots",
+)
+
+
+def every(watched: Watched = WATCHED) -> Iterator[Alert]:
+    for group in alerts.groups(watched).values():
+        yield from group
+
+
+def names(watched: Watched) -> set[str]:
+    return {alert.name for alert in every(watched)}
+
+
+def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
+    found = list(every())
+    assert len({alert.name for alert in found}) == len(found) > 15
+    for alert in found:
+        assert re.fullmatch(r"\d+m", alert.lasting), alert.name
+        assert alert.summary.endswith("."), alert.name
+        assert alert.action.endswith("."), alert.name
+
+
+def test_what_an_alert_points_to_is_in_the_runbooks() -> None:
+    runbooks = (ROOT / "docs/operations.md").read_text()
+    for alert in every():
+        if "operations.md" in alert.action:
+            for heading in re.findall(r"'([A-Z][^']+)'", alert.action):
+                assert f"## {heading}\n" in runbooks, alert.name
+
+
+def test_brackets_and_quotes_are_even() -> None:
+    queries = [alert.expression for alert in every()]
+    queries += [
+        query
+        for dashboard in dashboards.dashboards(WATCHED)
+        for panel in dashboard.panels
+        for query in panel.queries.values()
+    ]
+    for query in queries:
+        for left, right in ("()", "{}", "[]"):
+            assert query.count(left) == query.count(right), query
+        assert query.count('"') % 2 == 0, query
+
+
+def test_the_numbers_are_those_of_the_cluster() -> None:
+    five = replace(WATCHED, masters=5, etcd_heartbeat=100)
+    by_name = {alert.name: alert.expression for alert in every(five)}
+    assert by_name["EtcdMemberDown"].endswith("< 5")
+    assert by_name["EtcdQuorumAtRisk"].endswith("<= 3")
+    assert by_name["EtcdSlowFsync"].endswith("> 0.05")
+    assert 'address="10.8.0.10"' in by_name["GatewayNoneActive"]
+
+
+@pytest.mark.parametrize(
+    ("watched", "missing"),
+    [
+        (replace(WATCHED, masters=1), {"EtcdMemberDown", "EtcdQuorumAtRisk"}),
+        (WATCHED, {"EtcdMemberDown"}),
+        (replace(WATCHED, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
+        (replace(WATCHED, ingress=False), {"GatewaySeesNoIngress"}),
+        (replace(WATCHED, snapshot_jobs=()), {"SnapshotsLate"}),
+    ],
+)
+def test_what_cannot_happen_has_no_alert(watched: Watched, missing: set[str]) -> None:
+    assert not missing & names(watched)
+
+
+def test_the_only_gateway_is_critical() -> None:
+    alone = replace(WATCHED, gateways={"demo-gateway-0": "10.8.0.11"})
+    severities = {alert.name: alert.severity for alert in every(alone)}
+    assert severities["GatewayDown"] == "critical"
+
+
+def test_every_gateway_is_asked_by_every_job() -> None:
+    specs = targets.scrape_specs(WATCHED)
+    assert {spec["jobName"] for spec in specs.values()} == {"haproxy", "node-exporter"}
+    for spec in specs.values():
+        assert [each["labels"]["gateway"] for each in spec["staticConfigs"]] == list(
+            WATCHED.gateways
+        )
+    [first, _] = specs["gateways-haproxy"]["staticConfigs"]
+    assert first["targets"] == ["10.8.0.11:8405"]
+
+
+def test_a_dashboard_is_json_whose_panels_do_not_overlap() -> None:
+    for dashboard in dashboards.dashboards(WATCHED):
+        document = json.loads(dashboard.text())
+        assert document["uid"] == f"openstack-kubernetes-{dashboard.name}"
+        taken: set[tuple[int, int]] = set()
+        for panel in document["panels"]:
+            place = panel["gridPos"]
+            cells = {
+                (x, y)
+                for x in range(place["x"], place["x"] + place["w"])
+                for y in range(place["y"], place["y"] + place["h"])
+            }
+            assert not taken & cells, panel["title"]
+            assert max(x for x, _ in cells) < 24, panel["title"]
+            taken |= cells
+
+
+class TestFirewall:
+    @staticmethod
+    def rules(*, monitored: bool) -> set[tuple[str, str, int | None]]:
+        found = rules(
+            allowed=["203.0.113.0/24"],
+            ingress=["0.0.0.0/0"],
+            gateways=2,
+            ingress_ports=(30080, 30443),
+            monitored=monitored,
+        )
+        assert len({rule.key for rule in found}) == len(found)
+        return {(rule.role, rule.source, rule.first) for rule in found}
+
+    def test_metrics_are_reached_by_nodes_and_by_nobody_else(self) -> None:
+        opened = self.rules(monitored=True) - self.rules(monitored=False)
+        assert opened == {(role, "node", port) for role, port, _ in METRICS}
+
+    def test_without_monitoring_only_gateways_ask_a_gateway(self) -> None:
+        status = {rule for rule in self.rules(monitored=False) if rule[2] == 8405}
+        assert status == {("gateway", "gateway", 8405)}
