@@ -22,6 +22,8 @@ SNAPSHOT_CONTROLLER_CHART = "5.2.0"
 KUBE_PROMETHEUS_STACK_CHART = "88.5.3"
 # renovate: datasource=helm depName=traefik registryUrl=https://traefik.github.io/charts
 TRAEFIK_CHART = "41.3.0"
+# renovate: datasource=helm depName=nginx-ingress registryUrl=https://helm.nginx.com/stable
+NGINX_INGRESS_CHART = "2.6.4"
 # renovate: datasource=helm depName=headlamp registryUrl=https://kubernetes-sigs.github.io/headlamp
 HEADLAMP_CHART = "0.45.0"
 # renovate: datasource=helm depName=victoria-logs-single registryUrl=https://victoriametrics.github.io/helm-charts

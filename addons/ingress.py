@@ -1,76 +1,45 @@
-"""The ingress controller: Traefik, behind the gateways or behind Octavia."""
+"""The ingress controller, behind the gateways or behind Octavia."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pulumi
 
-import versions
+from addons import nginx_ingress, traefik
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Ingress
+from addons.way_in import WayIn
 
-CHART = Chart(
-    name="traefik",
-    version=versions.TRAEFIK_CHART,
-    repository="https://traefik.github.io/charts",
-)
 NAMESPACE = "ingress"
+_CONTROLLERS = {
+    "traefik": (traefik.CHART, traefik.values),
+    "nginx": (nginx_ingress.CHART, nginx_ingress.values),
+}
 
 
-def values(
+def chart(settings: Ingress) -> Chart:
+    """The chart of the controller that was chosen."""
+    return _CONTROLLERS[settings.controller][0]
+
+
+def way_in(
     settings: Ingress,
     *,
     node_ports: tuple[int, int],
     octavia: bool,
     trusted_cidrs: Sequence[str],
     monitored: bool,
-) -> dict[str, Any]:
-    """How requests come in.
-
-    Args:
-        settings: what the user wants different.
-        node_ports: where the gateways send HTTP and HTTPS.
-        octavia: whether a load balancer of the cloud takes the gateways' place.
-        trusted_cidrs: who may say, by the PROXY protocol, from whom a connection is.
-        monitored: whether there is a Prometheus operator.
-    """
-    return {
-        "deployment": {"replicas": settings.replicas},
-        "podDisruptionBudget": {"enabled": settings.replicas > 1, "maxUnavailable": 1},
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "traefik"}},
-            }
-        ],
-        "global": {"checkNewVersion": False},
-        "ingressClass": {"isDefaultClass": settings.default_class},
-        "providers": {"kubernetesGateway": {"enabled": settings.gateway_api}},
-        "gateway": {"enabled": settings.gateway_api},
-        "gatewayClass": {"enabled": settings.gateway_api},
-        "service": {
-            "spec": {"type": "LoadBalancer" if octavia else "NodePort"},
-            "annotations": {"loadbalancer.openstack.org/proxy-protocol": "true"} if octavia else {},
-        },
-        "ports": {
-            name: {
-                "proxyProtocol": {"trustedIPs": list(trusted_cidrs)},
-                **({} if octavia else {"nodePort": port}),
-            }
-            for name, port in zip(("web", "websecure"), node_ports, strict=True)
-        },
-        "metrics": {
-            "prometheus": {
-                "service": {"enabled": monitored},
-                "serviceMonitor": {"enabled": monitored},
-                # The operator is there; the chart cannot see that before the first update.
-                "disableAPICheck": monitored,
-            }
-        },
-    }
+) -> WayIn:
+    """What the controller is told: what the user wants, and what the cluster is like."""
+    return WayIn(
+        replicas=settings.replicas,
+        default_class=settings.default_class,
+        gateway_api=settings.gateway_api,
+        node_ports=node_ports,
+        octavia=octavia,
+        trusted_cidrs=trusted_cidrs,
+        monitored=monitored,
+    )
 
 
 def install(
@@ -83,16 +52,18 @@ def install(
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install it."""
+    source, values = _CONTROLLERS[settings.controller]
+    told = way_in(
+        settings,
+        node_ports=node_ports,
+        octavia=installer.settings.load_balancer == "octavia",
+        trusted_cidrs=trusted_cidrs,
+        monitored=monitored,
+    )
     return installer.chart(
-        CHART,
+        source,
         namespace=NAMESPACE,
-        values=values(
-            settings,
-            node_ports=node_ports,
-            octavia=installer.settings.load_balancer == "octavia",
-            trusted_cidrs=trusted_cidrs,
-            monitored=monitored,
-        ),
+        values=values(told),
         overrides=settings.values,
         after=[*after, installer.namespace(NAMESPACE)],
     )

@@ -150,14 +150,23 @@ class Monitoring(OptionalChartAddon):
 
 
 class Ingress(OptionalChartAddon):
-    """The ingress controller (Traefik), behind ports 80 and 443 of the gateways."""
+    """The ingress controller, behind ports 80 and 443 of the gateways."""
 
+    controller: Literal["traefik", "nginx"] = "traefik"
+    """Traefik, or the NGINX project's own. Before you change it, disable the ingress in a run of
+    its own: both want the same node ports."""
     replicas: Annotated[int, Field(ge=1)] = 2
     """Number of pods."""
     default_class: bool = True
     """Whether Ingresses that name no class are served."""
     gateway_api: bool = False
-    """Whether Gateway API is served too; its CRDs must be in the cluster."""
+    """Whether Gateway API is served too (Traefik only); its CRDs must be in the cluster."""
+
+    @model_validator(mode="after")
+    def _can(self) -> Self:
+        if self.gateway_api and self.controller == "nginx":
+            raise ValueError("gatewayApi needs controller traefik: nginx serves Ingress only")
+        return self
 
 
 class Headlamp(OptionalChartAddon):

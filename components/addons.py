@@ -195,7 +195,7 @@ def charts(settings: AddonsSettings) -> list[Chart]:
         metrics_server.CHART: settings.metrics_server.enabled,
         snapshots.CHART: settings.snapshots.enabled,
         monitoring.CHART: settings.monitoring.enabled,
-        ingress.CHART: settings.ingress.enabled,
+        ingress.chart(settings.ingress): settings.ingress.enabled,
         headlamp.CHART: settings.headlamp.enabled,
         logging.SERVER_CHART: settings.logging.enabled,
         logging.COLLECTOR_CHART: settings.logging.enabled,

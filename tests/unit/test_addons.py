@@ -244,6 +244,28 @@ class TestValues:
         assert (ports["web"]["nodePort"], ports["websecure"]["nodePort"]) == (30080, 30443)
         assert ports["web"]["proxyProtocol"]["trustedIPs"] == ["10.8.0.0/22", "10.244.0.0/16"]
 
+    def test_nginx_takes_traefiks_place_at_the_same_ports(self) -> None:
+        run = install({"ingress": {"enabled": True, "controller": "nginx", "replicas": 3}})
+        assert "traefik" not in chart_names(run)
+        controller = run.chart_values("nginx-ingress")["controller"]
+        service = controller["service"]
+        assert (service["type"], service["externalTrafficPolicy"]) == ("NodePort", "Cluster")
+        assert service["httpPort"] == {"nodePort": 30080}
+        assert service["httpsPort"] == {"nodePort": 30443}
+        assert controller["replicaCount"] == 3
+        entries = controller["config"]["entries"]
+        assert entries["proxy-protocol"] == "True"
+        assert entries["set-real-ip-from"] == "10.8.0.0/22,10.244.0.0/16"
+
+    def test_nginx_behind_octavia_is_told_the_clients_address_too(self) -> None:
+        run = install(
+            {"loadBalancer": "octavia", "ingress": {"enabled": True, "controller": "nginx"}}
+        )
+        service = run.chart_values("nginx-ingress")["controller"]["service"]
+        assert service["type"] == "LoadBalancer"
+        assert service["annotations"] == {"loadbalancer.openstack.org/proxy-protocol": "true"}
+        assert service["httpPort"] == {}
+
     def test_reboots_wait_for_alerts_only_where_there_is_monitoring(
         self, everything: AddonsRun
     ) -> None:
@@ -606,6 +628,8 @@ class TestSettings:
                 },
                 "only one",
             ),
+            ({"ingress": {"controller": "nginx", "gatewayApi": True}}, "controller traefik"),
+            ({"ingress": {"controller": "ingress-nginx"}}, "'traefik' or 'nginx'"),
             ({"monitoring": {"storageSize": "20 GB"}}, "20Gi"),
             ({"logging": {"retention": "1 month"}}, "15d"),
             ({"kured": {"startTime": "24:00"}}, "time of day"),
