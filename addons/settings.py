@@ -2,16 +2,23 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from settings.base import DnsLabel, Name, Settings, Values
+from settings.labels import LabelValue, QualifiedName
 
 _REGISTRY = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-._a-z0-9]*)*")
 _QUANTITY = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
 _PERIOD = re.compile(r"[1-9][0-9]*[hdwy]")
+_FIELD = r"[0-9A-Za-z*?/,-]+"
+_TIMETABLE = re.compile(rf"@(yearly|monthly|weekly|daily|hourly)|{_FIELD}( {_FIELD}){{4}}")
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]")
+
+# Kubernetes puts 11 more characters behind a CronJob's name for its jobs, which must be labels.
+_LONGEST_SCHEDULE = 52
 
 
 def _repository(url: str) -> str:
@@ -38,6 +45,12 @@ def _period(text: str) -> str:
     return text
 
 
+def _timetable(text: str) -> str:
+    if not _TIMETABLE.fullmatch(text):
+        raise ValueError("must be five fields of cron, such as '30 2 * * *', or @daily")
+    return text
+
+
 def _time_of_day(text: str) -> str:
     if not _TIME_OF_DAY.fullmatch(text):
         raise ValueError("must be a time of day such as 03:30")
@@ -46,6 +59,7 @@ def _time_of_day(text: str) -> str:
 
 Size = Annotated[str, AfterValidator(_quantity)]
 Period = Annotated[str, AfterValidator(_period)]
+Timetable = Annotated[str, AfterValidator(_timetable)]
 TimeOfDay = Annotated[str, AfterValidator(_time_of_day)]
 Day = Literal["mo", "tu", "we", "th", "fr", "sa", "su"]
 
@@ -129,11 +143,37 @@ class MetricsServer(ChartAddon):
     """CPU and memory for `kubectl top` and autoscaling."""
 
 
+class SnapshotSchedule(Settings):
+    """Snapshots of volumes by a timetable."""
+
+    name: Annotated[DnsLabel, Field(max_length=_LONGEST_SCHEDULE)]
+    """Name of the schedule, and of its CronJob in the namespace `snapshots`."""
+    schedule: Timetable
+    """When, in UTC and as cron says it: `30 2 * * *` is every night at half past two."""
+    keep: Annotated[int, Field(ge=1)] = 7
+    """How many snapshots of each claim are kept; older ones of this schedule are deleted."""
+    selector: Mapping[QualifiedName, LabelValue] = Field(default_factory=dict)
+    """Labels of the claims; empty: every claim."""
+    namespaces: tuple[DnsLabel, ...] = ()
+    """Namespaces of the claims; empty: all."""
+
+
 class Snapshots(OptionalChartAddon):
     """Snapshots of persistent volumes: the snapshot controller and a VolumeSnapshotClass."""
 
     deletion_policy: Literal["Delete", "Retain"] = "Delete"
     """What happens to a snapshot in Cinder when its VolumeSnapshot is deleted."""
+    schedules: tuple[SnapshotSchedule, ...] = ()
+    """Snapshots that are taken by a timetable."""
+    schedule_image: Name | None = None
+    """The image that takes them, one with Python 3.11 or later; the default is the pinned one."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = Counter(each.name for each in self.schedules)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"schedules names {twice[0]!r} twice")
+        return self
 
 
 class Monitoring(OptionalChartAddon):

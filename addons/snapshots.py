@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 import versions
-from addons import cinder_csi
+from addons import cinder_csi, snapshot_schedules
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
 from addons.settings import Snapshots
@@ -40,11 +40,20 @@ def values(settings: Snapshots) -> dict[str, Any]:
 def install(
     installer: Installer, settings: Snapshots, *, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
-    """Install it."""
-    return installer.chart(
+    """Install it, and what takes snapshots by itself."""
+    chart = installer.chart(
         CHART,
         namespace="kube-system",
         values=values(settings),
         overrides=settings.values,
         after=after,
     )
+    if settings.schedules:
+        snapshot_schedules.install(
+            installer,
+            settings.schedules,
+            image=settings.schedule_image,
+            snapshot_class=CLASS,
+            after=[chart],
+        )
+    return chart

@@ -17,6 +17,7 @@ from addons import (
     logging,
     metrics_server,
     monitoring,
+    snapshot_schedules,
     snapshots,
 )
 from addons.api import when_it_answers
@@ -182,8 +183,10 @@ class Addons(pulumi.ComponentResource):
             masters=args.master_count,
             etcd_heartbeat=args.etcd_heartbeat,
             ingress=settings.ingress.enabled and settings.load_balancer == "gateway",
-            snapshot_jobs=(),
-            snapshot_namespace="",
+            snapshot_jobs=[each.name for each in settings.snapshots.schedules]
+            if settings.snapshots.enabled
+            else (),
+            snapshot_namespace=snapshot_schedules.NAMESPACE,
         )
 
 

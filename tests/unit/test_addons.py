@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
 from addons import api, chart, cilium, cinder_csi, cloud_conf
 from addons.cloud_conf import Credential
 from addons.install import mirror_images, mirrored
+from addons.programs import take_snapshots
 from addons.settings import AddonsSettings
 from components.addons import Addons, AddonsArgs, charts
 from config import ConfigError, load
@@ -306,6 +308,70 @@ class TestValues:
         self, everything: AddonsRun
     ) -> None:
         assert everything.chart_values("headlamp")["clusterRoleBinding"] == {"create": False}
+
+
+class TestSnapshotSchedules:
+    RAW: ClassVar[Mapping[str, Any]] = {
+        "snapshots": {
+            "enabled": True,
+            "schedules": [
+                {"name": "nightly", "schedule": "30 2 * * *", "selector": {"tier": "data"}},
+                {"name": "weekly", "schedule": "@weekly", "keep": 3, "namespaces": ["shop"]},
+            ],
+        }
+    }
+
+    @staticmethod
+    def container(run: AddonsRun, name: str) -> dict[str, Any]:
+        spec = run.one(":CronJob", f"demo-addons-snapshots-{name}").inputs["spec"]
+        pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+        container: dict[str, Any] = pod["containers"][0]
+        return container
+
+    def environment(self, run: AddonsRun, name: str) -> dict[str, Any]:
+        variables = self.container(run, name)["env"]
+        return {each["name"]: each.get("value") for each in variables}
+
+    def test_without_a_schedule_there_is_no_job(self, everything: AddonsRun) -> None:
+        assert not everything.all(":CronJob")
+
+    def test_each_has_a_job_that_knows_what_and_how_many(self) -> None:
+        run = install(self.RAW)
+        jobs = run.all(":CronJob").values()
+        assert {each.inputs["spec"]["schedule"] for each in jobs} == {"30 2 * * *", "@weekly"}
+        nightly, weekly = (self.environment(run, name) for name in ("nightly", "weekly"))
+        assert (nightly["KEEP"], nightly["SELECTOR"]) == ("7", "tier=data")
+        assert (weekly["KEEP"], weekly["NAMESPACES"]) == ("3", "shop")
+        chart_ = run.one(CHART, "demo-addons-snapshot-controller")
+        assert all(run.waits_for(each, chart_) for each in jobs)
+
+    def test_the_program_runs_with_what_it_is_given(self) -> None:
+        run = install(self.RAW)
+        [files] = [each.inputs["data"] for each in run.all("core/v1:ConfigMap").values()]
+        compile(files["take_snapshots.py"], "take_snapshots.py", "exec")
+        given = {**self.environment(run, "nightly"), "JOB": "nightly-1"}
+        assert take_snapshots.Plan.of(given).schedule == "nightly"
+
+    def test_it_may_read_no_data(self) -> None:
+        run = install(self.RAW)
+        role = run.one(":ClusterRole", "demo-addons-take-snapshots")
+        verbs = {rule["resources"][0]: set(rule["verbs"]) for rule in role.inputs["rules"]}
+        assert verbs == {
+            "persistentvolumeclaims": {"list"},
+            "volumesnapshots": {"get", "list", "create", "delete"},
+        }
+        context = self.container(run, "nightly")["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+
+    def test_the_image_is_pinned(self) -> None:
+        image = self.container(install(self.RAW), "weekly")["image"]
+        assert re.search(r"/python:\d+\.\d+\.\d+-", image)
+
+    def test_the_alert_knows_the_jobs(self) -> None:
+        run = install({**self.RAW, "monitoring": {"enabled": True}})
+        [rule] = [e for e in run.resources.values() if e.type.endswith(":PrometheusRule")]
+        text = json.dumps(rule.inputs["spec"])
+        assert "nightly|weekly" in text
 
 
 class TestCloudControllerManager:
@@ -630,6 +696,15 @@ class TestSettings:
             ),
             ({"ingress": {"controller": "nginx", "gatewayApi": True}}, "controller traefik"),
             ({"ingress": {"controller": "ingress-nginx"}}, "'traefik' or 'nginx'"),
+            (
+                {"snapshots": {"schedules": [{"name": "a", "schedule": "every night"}]}},
+                "five fields of cron",
+            ),
+            ({"snapshots": {"schedules": [{"name": "a" * 53, "schedule": "@daily"}]}}, "52"),
+            (
+                {"snapshots": {"schedules": [{"name": "a", "schedule": "@daily"}] * 2}},
+                "names 'a' twice",
+            ),
             ({"monitoring": {"storageSize": "20 GB"}}, "20Gi"),
             ({"logging": {"retention": "1 month"}}, "15d"),
             ({"kured": {"startTime": "24:00"}}, "time of day"),

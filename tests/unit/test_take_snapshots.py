@@ -1,0 +1,205 @@
+"""The program that takes scheduled snapshots, against an API server of dictionaries."""
+
+from __future__ import annotations
+
+import urllib.parse
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from addons.programs import take_snapshots
+from addons.programs.take_snapshots import (
+    CLAIM_LABEL,
+    SCHEDULE_LABEL,
+    ApiError,
+    Document,
+    Plan,
+    run,
+)
+
+DRIVER = "cinder.csi.openstack.org"
+PLAN = Plan(
+    schedule="nightly",
+    job="nightly-3",
+    keep=2,
+    selector="tier=data",
+    namespaces=(),
+    snapshot_class="cinder",
+    driver=DRIVER,
+    wait_seconds=0.0,
+)
+
+
+class Cluster:
+    """Claims and snapshots, with the answers of an API server; a page holds two."""
+
+    def __init__(self) -> None:
+        self.claims: list[Document] = []
+        self.snapshots: dict[str, Document] = {}
+        self.never_ready: set[str] = set()
+        self.refused: dict[str, ApiError] = {}
+        self.selectors: list[str] = []
+
+    def claim(
+        self, namespace: str, name: str, *, driver: str = DRIVER, phase: str = "Bound"
+    ) -> None:
+        self.claims.append(
+            {
+                "metadata": {
+                    "namespace": namespace,
+                    "name": name,
+                    "uid": f"uid-{namespace}-{name}",
+                    "annotations": {"volume.kubernetes.io/storage-provisioner": driver},
+                },
+                "status": {"phase": phase},
+            }
+        )
+
+    def taken(self, namespace: str, claim: str, day: int, *, ready: bool = True) -> None:
+        self.snapshots[f"{namespace}/{claim}-nightly-{day}"] = {
+            "metadata": {
+                "namespace": namespace,
+                "name": f"{claim}-nightly-{day}",
+                "creationTimestamp": f"2026-11-{day:02}T02:30:00Z",
+                "labels": {SCHEDULE_LABEL: "nightly", CLAIM_LABEL: f"uid-{namespace}-{claim}"},
+            },
+            "status": {"readyToUse": ready},
+        }
+
+    def call(self, method: str, path: str, body: Document | None) -> Document:
+        path, _, query = path.partition("?")
+        words = path.split("/")
+        namespace = words[words.index("namespaces") + 1] if "namespaces" in words else ""
+        if refusal := self.refused.get(f"{method} {namespace}"):
+            raise refusal
+        if query:
+            asked = dict(urllib.parse.parse_qsl(query))
+            self.selectors.append(asked.get("labelSelector", ""))
+            every = self.claims if "persistentvolumeclaims" in path else [*self.snapshots.values()]
+            found = [e for e in every if namespace in ("", e["metadata"]["namespace"])]
+            start = int(asked.get("continue", 0))
+            more = str(start + 2) if len(found) > start + 2 else ""
+            return {"items": found[start : start + 2], "metadata": {"continue": more}}
+        if method == "POST":
+            return self._create(body or {})
+        name = f"{namespace}/{words[-1]}"
+        if name not in self.snapshots:
+            raise ApiError(404, "not found")
+        return self.snapshots.pop(name) if method == "DELETE" else self.snapshots[name]
+
+    def _create(self, snapshot: Document) -> Document:
+        metadata = snapshot["metadata"]
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        if name in self.snapshots:
+            raise ApiError(409, "already exists")
+        ready = name not in self.never_ready
+        status: dict[str, Any] = {"readyToUse": ready}
+        if not ready:
+            status["error"] = {"message": "the quota is used up"}
+        created = {**metadata, "creationTimestamp": "2026-11-21T02:30:00Z"}
+        self.snapshots[name] = {**snapshot, "metadata": created, "status": status}
+        return self.snapshots[name]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    for name in ("a", "b", "c"):
+        made.claim("shop", name)
+    return made
+
+
+def test_every_claim_of_the_driver_gets_one(cluster: Cluster) -> None:
+    cluster.claim("shop", "other", driver="nfs.csi.example.org")
+    cluster.claim("shop", "pending", phase="Pending")
+    assert run(PLAN, cluster.call) == []
+    assert set(cluster.snapshots) == {f"shop/{name}-nightly-3" for name in ("a", "b", "c")}
+    one = cluster.snapshots["shop/a-nightly-3"]
+    assert one["spec"]["source"] == {"persistentVolumeClaimName": "a"}
+    assert one["spec"]["volumeSnapshotClassName"] == "cinder"
+    assert cluster.selectors[0] == "tier=data"
+
+
+def test_the_newest_are_kept_of_each_claim(cluster: Cluster) -> None:
+    for day in range(10, 15):
+        cluster.taken("shop", "a", day)
+    assert run(PLAN, cluster.call) == []
+    left = sorted(name for name in cluster.snapshots if "/a-" in name)
+    assert left == ["shop/a-nightly-14", "shop/a-nightly-3"]
+
+
+def test_nothing_is_deleted_for_a_claim_whose_snapshot_failed(cluster: Cluster) -> None:
+    for day in range(10, 15):
+        cluster.taken("shop", "a", day)
+    cluster.never_ready.add("shop/a-nightly-3")
+    assert run(PLAN, cluster.call) == ["shop/a: the quota is used up"]
+    assert sum("/a-" in name for name in cluster.snapshots) == 6
+
+
+def test_what_a_failed_run_left_goes_with_the_next_good_one(cluster: Cluster) -> None:
+    cluster.taken("shop", "a", 14, ready=False)
+    cluster.taken("shop", "a", 13)
+    assert run(PLAN, cluster.call) == []
+    left = sorted(name for name in cluster.snapshots if "/a-" in name)
+    assert left == ["shop/a-nightly-13", "shop/a-nightly-3"]
+
+
+def test_snapshots_of_a_claim_that_is_gone_stay(cluster: Cluster) -> None:
+    for day in range(10, 15):
+        cluster.taken("shop", "deleted", day)
+    assert run(PLAN, cluster.call) == []
+    assert sum("/deleted-" in name for name in cluster.snapshots) == 5
+
+
+def test_a_pod_that_is_started_again_takes_no_second_one(cluster: Cluster) -> None:
+    assert run(PLAN, cluster.call) == []
+    before = dict(cluster.snapshots)
+    assert run(PLAN, cluster.call) == []
+    assert cluster.snapshots == before
+
+
+def test_only_the_named_namespaces_are_asked(cluster: Cluster) -> None:
+    cluster.claim("lab", "d")
+    assert run(replace(PLAN, namespaces=("lab",)), cluster.call) == []
+    assert set(cluster.snapshots) == {"lab/d-nightly-3"}
+
+
+def test_one_refusal_does_not_keep_the_others(cluster: Cluster) -> None:
+    cluster.claim("locked", "d")
+    cluster.refused["POST locked"] = ApiError(403, "exceeded quota")
+    assert run(PLAN, cluster.call) == ["locked/d: exceeded quota"]
+    assert len(cluster.snapshots) == 3
+
+
+def test_names_are_never_too_long(cluster: Cluster) -> None:
+    cluster.claim("shop", "x" * 253)
+    long = replace(PLAN, job="j" * 63)
+    assert run(long, cluster.call) == []
+    assert max(len(name.partition("/")[2]) for name in cluster.snapshots) == 253
+
+
+def test_the_plan_is_what_the_environment_says() -> None:
+    plan = Plan.of(
+        {
+            "SCHEDULE": "nightly",
+            "JOB": "nightly-3",
+            "KEEP": "2",
+            "SELECTOR": "tier=data",
+            "NAMESPACES": "",
+            "SNAPSHOT_CLASS": "cinder",
+            "DRIVER": DRIVER,
+            "WAIT_SECONDS": "0",
+        }
+    )
+    assert plan == PLAN
+
+
+def test_a_failure_is_the_programs_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Plan, "of", lambda _: PLAN)
+    monkeypatch.setattr(take_snapshots, "api_server", lambda: None)
+    monkeypatch.setattr(take_snapshots, "run", lambda *_: ["shop/a: no"])
+    assert take_snapshots.main() == 1
+    assert "ERROR: shop/a: no" in capsys.readouterr().err
