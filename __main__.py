@@ -9,7 +9,7 @@ from components.control_plane import ControlPlane, ControlPlaneArgs
 from components.credential import cloud_credential
 from components.gateway import INGRESS_NODE_PORTS, Gateway, GatewayArgs
 from components.network import Network, NetworkArgs
-from components.node_files import environment, node_files
+from components.node_files import environment, node_files, reboots
 from components.pki import Pki, PkiArgs
 from components.rolling import Existing
 from components.worker_pool import WorkerPool, WorkerPoolArgs
@@ -65,6 +65,7 @@ gateway = Gateway(
         package_mirrors=cluster.package_mirrors,
         ingress_proxy_protocol=cluster.addons.ingress.enabled,
         monitored=cluster.addons.monitoring.enabled,
+        reboots=reboots(cluster.addons.kured),
         environment=machine_environment,
         existing=existing,
     ),

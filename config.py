@@ -331,6 +331,8 @@ class Cluster(Settings):
     """Registry host (or `_default`) to the URLs of its mirrors, tried in this order."""
     package_mirrors: PackageMirrors = PackageMirrors()
     http_proxy: HttpProxy | None = None
+    security_updates: bool = True
+    """Whether every machine installs the distribution's security updates, every night."""
     encryption_at_rest: bool = True
     """Whether Secrets are encrypted in etcd."""
     audit_log: AuditLog = AuditLog()

@@ -227,7 +227,7 @@ class Logging(OptionalChartAddon):
 
 
 class Kured(OptionalChartAddon):
-    """Reboots of nodes that need one, one node at a time, drained."""
+    """Reboots of machines that need one: nodes one at a time, drained (kured), and gateways."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1)] = (
         "mo",
@@ -238,11 +238,11 @@ class Kured(OptionalChartAddon):
         "sa",
         "su",
     )
-    """Days on which nodes may reboot."""
+    """Days on which machines may reboot."""
     start_time: TimeOfDay = "01:00"
-    """Time of day from which nodes may reboot."""
+    """Time of day from which machines may reboot."""
     end_time: TimeOfDay = "05:00"
-    """Time of day until which nodes may reboot."""
+    """Time of day until which machines may reboot; gateways need an hour at least."""
     time_zone: Name = "UTC"
     """Time zone of both, such as `Europe/Berlin`."""
 

@@ -44,6 +44,8 @@ class GatewayArgs:
     ingress_proxy_protocol: bool
     # Whether there is a Prometheus in the cluster that asks the gateways.
     monitored: bool
+    # node.env keys that say when a gateway may reboot; empty: never by itself.
+    reboots: Mapping[str, str]
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     server_group_policy: str
@@ -207,6 +209,7 @@ class Gateway(pulumi.ComponentResource):
             "node.env": environment_file(
                 {
                     **args.environment,
+                    **args.reboots,
                     "ROLE": "gateway",
                     "NODE_NAME": f"{args.cluster_name}-gateway-{index}",
                     "NODE_IP": str(gateways[index]),
@@ -244,7 +247,7 @@ class Gateway(pulumi.ComponentResource):
             "gateway.sh",
             "configure",
             login=connection(self._login(machine.keys.real.public_key_openssh, port)),
-            files={**self._files(index), **scripts("install.sh")},
+            files={**self._files(index), **scripts("install.sh", "gateway-reboot.sh")},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from addons.settings import Kured
 from config import Cluster, HttpProxy
 
 
@@ -27,6 +28,19 @@ def environment(cluster: Cluster) -> dict[str, str]:
         "NODE_HOSTS": " ".join(hosts),
         "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
         **{key: url.rstrip("/") for key, url in mirrors.items() if url is not None},
+        "SECURITY_UPDATES": str(cluster.security_updates).lower(),
+    }
+
+
+def reboots(window: Kured) -> dict[str, str]:
+    """The node.env keys that say when a gateway may reboot; none: never by itself."""
+    if not window.enabled:
+        return {}
+    return {
+        "REBOOT_DAYS": " ".join(window.days),
+        "REBOOT_START": window.start_time,
+        "REBOOT_END": window.end_time,
+        "REBOOT_TIME_ZONE": window.time_zone,
     }
 
 

@@ -22,12 +22,14 @@ trap 'fail "line ${LINENO} failed: ${BASH_COMMAND}"' ERR
 install_everything() {
   say "install"
   # One image serves every role: `kubectl` brings keepalived for the gateways.
+  export SECURITY_UPDATES=true
   bash "${here}/install.sh" kubectl
   bash "${here}/install.sh" metrics
   bash "${here}/install.sh" all
   # Their scripts configure and start them; a kubelet starts when its node has joined. On nodes,
   # the cluster has a node-exporter of its own.
-  systemctl -q disable haproxy keepalived kubelet prometheus-node-exporter
+  systemctl -q disable haproxy keepalived kubelet prometheus-node-exporter \
+    openstack-kubernetes-updates.timer
 }
 
 # Import into containerd's store. In a chroot no containerd runs: start one for this only.

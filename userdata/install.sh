@@ -5,6 +5,7 @@
 #   install.sh metrics    a gateway that Prometheus asks: node-exporter
 #   install.sh kubeadm    kubeadm alone (before an upgrade)
 #   install.sh all        a node: containerd, kubelet, kubeadm, kubectl, HAProxy, kernel settings
+#   install.sh updates    the security updates of the distribution, now
 #
 # Debian 12 and 13, Ubuntu 24.04. Input, from node.env beside this script, from
 # /etc/openstack-kubernetes/node.env or from the environment (which wins):
@@ -13,6 +14,7 @@
 #                        <version>/{kubeadm,kubelet,kubectl}, <version>/images/*.tar,
 #                        containerd/{containerd,containerd-shim-runc-v2,ctr}, crictl
 #   SANDBOX_IMAGE        the pause image, when it does not come from kubeadm's own registry
+#   SECURITY_UPDATES     `true`: the distribution's security updates every night
 #   KUBERNETES_PACKAGES, CONTAINERD_PACKAGES   mirrors of pkgs.k8s.io and download.docker.com
 # Beside this script, when they exist: proxy.env, containerd/*.toml, containerd/certs.d/.
 # shellcheck disable=SC1091
@@ -87,6 +89,78 @@ mask_apt_daily() {
       reload=true
     fi
   done
+}
+
+# Security updates by a timer of our own: apt-daily would not wait for anybody. Only what the
+# distribution calls security comes in, so neither containerd.io nor Kubernetes' packages do. Nodes
+# take their turn within four hours, gateways each in an hour of its own: a new HAProxy restarts.
+configure_updates() {
+  local unit=openstack-kubernetes-updates at=00:00 spread=4h index=0 address
+  if [ "${SECURITY_UPDATES:-}" != true ]; then
+    [ -f "/etc/systemd/system/${unit}.timer" ] || return 0
+    say "no security updates any more"
+    systemctl -q disable "${unit}.timer"
+    ! running || systemctl stop "${unit}.timer"
+    rm -f "/etc/systemd/system/${unit}.timer" "/etc/systemd/system/${unit}.service"
+    reload=true
+    reload_systemd
+    return 0
+  fi
+  want_packages unattended-upgrades
+  if [ "${ROLE:-}" = gateway ]; then
+    for address in ${GATEWAY_ADDRESSES:-}; do
+      [ "${address}" != "${NODE_IP:-}" ] || at=$(printf '%02d:00' "${index}")
+      index=$((index + 1))
+    done
+    spread=30m
+  fi
+  put /etc/apt/apt.conf.d/52openstack-kubernetes <<'CONF' || true
+// Written by install.sh of openstack-kubernetes: changes are lost at the next run.
+#clear Unattended-Upgrade::Origins-Pattern;
+#clear Unattended-Upgrade::Allowed-Origins;
+Unattended-Upgrade::Origins-Pattern {
+  "origin=Debian,codename=${distro_codename}-security,label=Debian-Security";
+  "origin=Ubuntu,archive=${distro_codename}-security,label=Ubuntu";
+};
+Unattended-Upgrade::Remove-Unused-Kernel-Packages "true";
+// Who reboots, and when, is decided elsewhere.
+Unattended-Upgrade::Automatic-Reboot "false";
+CONF
+  put "/etc/systemd/system/${unit}.service" <<'UNIT' && reload=true
+[Unit]
+Description=Security updates of the distribution
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /usr/local/lib/openstack-kubernetes/install.sh updates
+UNIT
+  put "/etc/systemd/system/${unit}.timer" <<UNIT && reload=true
+[Unit]
+Description=Security updates of the distribution
+
+[Timer]
+OnCalendar=*-*-* ${at}:00 UTC
+RandomizedDelaySec=${spread}
+FixedRandomDelay=true
+
+[Install]
+WantedBy=timers.target
+UNIT
+  local again=${reload}
+  reload_systemd
+  [ -e "/etc/systemd/system/timers.target.wants/${unit}.timer" ] || systemctl -q enable "${unit}.timer"
+  if running && { "${again}" || ! systemctl -q is-active "${unit}.timer"; }; then
+    systemctl restart "${unit}.timer"
+  fi
+}
+
+# What the timer runs. needrestart must not restart containerd or the kubelet.
+update() {
+  apt update || fail "apt cannot read its package lists: see the lines above"
+  NEEDRESTART_SUSPEND=1 unattended-upgrade --verbose ||
+    fail "unattended-upgrade failed: see /var/log/unattended-upgrades"
 }
 
 apt() {
@@ -416,6 +490,7 @@ main() {
     kubectl)
       want_packages "${gateway_packages[@]}"
       want_programs kubectl
+      configure_updates
       ;;
     metrics) want_packages prometheus-node-exporter ;;
     kubeadm)
@@ -434,8 +509,10 @@ main() {
       configure_containerd
       import_images
       want_kubelet_unit
+      configure_updates
       ;;
-    *) fail "unknown verb '$1': use kubectl, metrics, kubeadm or all" ;;
+    updates) update ;;
+    *) fail "unknown verb '$1': use kubectl, metrics, kubeadm, all or updates" ;;
   esac
 }
 

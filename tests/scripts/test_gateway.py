@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -140,6 +141,47 @@ class TestMetrics:
     def test_first_boot_does_without(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
         (machine.folder / "install.sh").unlink()
+        assert machine.run("gateway.sh", "configure").status == 0
+        assert not machine.called(self.UNIT)
+
+
+class TestReboots:
+    UNIT = "openstack-kubernetes-reboot"
+    WINDOW: ClassVar[Mapping[str, str]] = {
+        "REBOOT_DAYS": "sa su",
+        "REBOOT_START": "01:00",
+        "REBOOT_END": "05:00",
+        "REBOOT_TIME_ZONE": "UTC",
+    }
+
+    def test_each_gateway_decides_at_a_minute_of_its_own(
+        self, gateway: Callable[..., Machine]
+    ) -> None:
+        machine = gateway(**self.WINDOW)
+        assert machine.run("gateway.sh", "configure").status == 0
+        timer = machine.read(f"etc/systemd/system/{self.UNIT}.timer")
+        assert "OnCalendar=*-*-* *:04/20:00 UTC\n" in timer
+        machine.order("systemctl daemon-reload", f"systemctl restart -- {self.UNIT}.timer")
+        service = machine.read(f"etc/systemd/system/{self.UNIT}.service")
+        script = re.search(r"ExecStart=/bin/bash (\S+) check", service)
+        assert script is not None
+        assert Path(script.group(1)).is_file()
+
+    def test_a_second_run_starts_nothing_anew(self, gateway: Callable[..., Machine]) -> None:
+        machine = gateway(**self.WINDOW)
+        machine.run("gateway.sh", "configure")
+        assert machine.run("gateway.sh", "configure").status == 0
+        assert not machine.called("systemctl restart")
+
+    def test_they_end_when_they_are_not_wanted_any_more(
+        self, gateway: Callable[..., Machine]
+    ) -> None:
+        machine = gateway(**self.WINDOW)
+        machine.run("gateway.sh", "configure")
+        machine.node_env(GATEWAY)
+        assert machine.run("gateway.sh", "configure").status == 0
+        machine.order(f"systemctl --quiet disable --now -- {self.UNIT}.timer", "daemon-reload")
+        assert not machine.has(f"etc/systemd/system/{self.UNIT}.timer")
         assert machine.run("gateway.sh", "configure").status == 0
         assert not machine.called(self.UNIT)
 

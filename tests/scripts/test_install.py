@@ -132,3 +132,73 @@ def test_a_failure_names_the_line_and_the_command(tmp_path: Path) -> None:
     result = functions(tmp_path, "broken() { ls /nowhere; }\nbroken")
     assert result.returncode == 1
     assert "failed: ls /nowhere" in result.stderr
+
+
+class TestUpdates:
+    """The functions, with the machine's own programs replaced and /etc below a folder."""
+
+    TIMER = "systemd/system/openstack-kubernetes-updates.timer"
+
+    @staticmethod
+    def configure(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
+        etc = folder / "etc"
+        (etc / "systemd/system").mkdir(parents=True, exist_ok=True)
+        text = (USERDATA / "install.sh").read_text().replace("/etc/", f"{etc}/")
+        head, _, _ = text.rpartition('main "$@"')
+        script = folder / "functions.sh"
+        script.write_text(
+            f"""{head}
+            running() {{ true; }}
+            want_packages() {{ echo "package $*"; }}
+            systemctl() {{ echo "systemctl $*"; }}
+            {lines}
+            configure_updates
+            """
+        )
+        return subprocess.run(["bash", script], capture_output=True, text=True, check=False)
+
+    def test_a_node_takes_its_turn_at_night(self, tmp_path: Path) -> None:
+        result = self.configure(tmp_path, "SECURITY_UPDATES=true ROLE=worker")
+        assert result.returncode == 0, result.stderr
+        assert "package unattended-upgrades" in result.stdout
+        timer = (tmp_path / "etc" / self.TIMER).read_text()
+        assert "OnCalendar=*-*-* 00:00:00 UTC\nRandomizedDelaySec=4h\n" in timer
+        config = (tmp_path / "etc/apt/apt.conf.d/52openstack-kubernetes").read_text()
+        assert 'Automatic-Reboot "false"' in config
+        assert "label=Debian-Security" in config
+
+    def test_no_two_gateways_update_in_the_same_hour(self, tmp_path: Path) -> None:
+        gateway = "SECURITY_UPDATES=true ROLE=gateway NODE_IP=10.8.0.12"
+        self.configure(tmp_path, f'{gateway} GATEWAY_ADDRESSES="10.8.0.11 10.8.0.12"')
+        timer = (tmp_path / "etc" / self.TIMER).read_text()
+        assert "OnCalendar=*-*-* 01:00:00 UTC\nRandomizedDelaySec=30m\n" in timer
+
+    def test_a_second_run_starts_nothing_anew(self, tmp_path: Path) -> None:
+        first = self.configure(tmp_path, "SECURITY_UPDATES=true")
+        assert "systemctl restart openstack-kubernetes-updates.timer" in first.stdout
+        second = self.configure(tmp_path, "SECURITY_UPDATES=true")
+        assert "restart" not in second.stdout
+        assert "daemon-reload" not in second.stdout
+
+    @pytest.mark.parametrize("value", ["", "SECURITY_UPDATES=false"])
+    def test_it_is_taken_away_where_it_is_not_wanted(self, tmp_path: Path, value: str) -> None:
+        self.configure(tmp_path, "SECURITY_UPDATES=true")
+        result = self.configure(tmp_path, value)
+        assert result.returncode == 0, result.stderr
+        assert "systemctl -q disable openstack-kubernetes-updates.timer" in result.stdout
+        assert not (tmp_path / "etc" / self.TIMER).exists()
+        assert self.configure(tmp_path, value).stdout == ""
+
+    @pytest.mark.skipif(not shutil.which("apt-config"), reason="no apt here")
+    def test_apt_itself_takes_the_configuration(self, tmp_path: Path) -> None:
+        self.configure(tmp_path, "SECURITY_UPDATES=true")
+        before = tmp_path / "50unattended-upgrades"
+        before.write_text('Unattended-Upgrade::Origins-Pattern { "origin=Debian,label=Debian"; };')
+        ours = tmp_path / "etc/apt/apt.conf.d/52openstack-kubernetes"
+        (tmp_path / "apt.conf").write_text(before.read_text() + "\n" + ours.read_text())
+        said = subprocess.run(
+            ["apt-config", "dump"], env={**os.environ, "APT_CONFIG": str(tmp_path / "apt.conf")},
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert 'Origins-Pattern:: "origin=Debian,label=Debian";' not in said
+        assert "label=Debian-Security" in said
