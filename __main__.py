@@ -4,6 +4,7 @@ import pulumi
 
 import config
 import preflight
+from addons import headlamp
 from components.addons import Addons, AddonsArgs
 from components.control_plane import ControlPlane, ControlPlaneArgs
 from components.credential import cloud_credential
@@ -132,6 +133,13 @@ Addons(
         ingress_node_ports=INGRESS_NODE_PORTS,
         credential=cloud_credential(name, preflight.endpoint()),
         control_planes=[gate for _, gate in control_plane.gates],
+        login=headlamp.Login(
+            issuer_url=cluster.oidc.issuer_url,
+            client_id=cluster.oidc.client_id,
+            client_secret=secrets.oidc_client_secret,
+        )
+        if cluster.oidc
+        else None,
     ),
     # A destroy takes the machines: what runs on them need not be removed piece by piece.
     pulumi.ResourceOptions(depends_on=[control_plane.api_ready], deleted_with=network.anchor),

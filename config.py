@@ -57,6 +57,9 @@ SECRET_KEYS = {
         "SSH key (private, OpenSSH or PEM) of the whole cluster instead of one that is made; "
         "what machines of `workerPools[].machines` already know."
     ),
+    "oidcClientSecret": (
+        "Secret of the client `oidc.clientId`, for Headlamp; without it a public client logs in."
+    ),
 }
 
 ServerGroupPolicy = Literal["anti-affinity", "soft-anti-affinity"]
@@ -451,6 +454,8 @@ class Secrets:
     """Top-level keys of the model set with `--secret`: what is made of them is a secret too."""
     ssh_private_key: pulumi.Output[str] | None
     """Key for machines that exist already; without it the cluster's own key is used."""
+    oidc_client_secret: pulumi.Output[str] | None
+    """What Headlamp shows the OIDC issuer."""
 
 
 def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) -> Cluster:
@@ -495,6 +500,7 @@ def secrets_from_pulumi() -> Secrets:
     return Secrets(
         keys=_secret_keys().difference(SECRET_KEYS),
         ssh_private_key=pulumi.Config().get_secret("sshPrivateKey"),
+        oidc_client_secret=pulumi.Config().get_secret("oidcClientSecret"),
     )
 
 

@@ -33,5 +33,8 @@ HEADLAMP_CHART = "0.45.0"
 VICTORIA_LOGS_CHART = "0.13.9"
 # renovate: datasource=helm depName=victoria-logs-collector registryUrl=https://victoriametrics.github.io/helm-charts
 VICTORIA_LOGS_COLLECTOR_CHART = "0.3.7"
+# Grafana's plugin for the logs.
+# renovate: datasource=github-releases depName=VictoriaMetrics/victorialogs-datasource
+VICTORIA_LOGS_DATASOURCE = "0.32.0"
 # renovate: datasource=helm depName=kured registryUrl=https://kubereboot.github.io/charts
 KURED_CHART = "6.1.0"

@@ -1,5 +1,6 @@
 """Logs of all pods: a collector on every node, VictoriaLogs to keep and search them."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,28 @@ COLLECTOR_CHART = Chart(
     repository=_REPOSITORY,
 )
 NAMESPACE = "logging"
+_DATASOURCE = "victoriametrics-logs-datasource"
 SERVER_URL = f"http://{SERVER_CHART.name}-server.{NAMESPACE}:9428"
+
+
+def grafana_plugin(settings: Logging) -> str:
+    """The plugin that lets Grafana read them: name, version and, where it is not Grafana's, URL."""
+    parts = [_DATASOURCE, versions.VICTORIA_LOGS_DATASOURCE]
+    if settings.grafana_plugin_url is not None:
+        parts.append(settings.grafana_plugin_url)
+    return "@".join(parts)
+
+
+def grafana_data_source() -> str:
+    """The file that tells Grafana where they are. JSON is YAML."""
+    source = {
+        "name": "VictoriaLogs",
+        "uid": "victorialogs",
+        "type": _DATASOURCE,
+        "access": "proxy",
+        "url": SERVER_URL,
+    }
+    return json.dumps({"apiVersion": 1, "datasources": [source]}, indent=1)
 
 
 def server_values(settings: Logging) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import pulumi
 import pulumi_tls as tls
 
 import versions
-from addons import alerts, dashboards, targets
+from addons import alerts, dashboards, logging, targets
 from addons.chart import Chart
 from addons.install import Installer
-from addons.settings import Monitoring
+from addons.settings import Logging, Monitoring
 from addons.watch import Watched
 
 CHART = Chart(
@@ -26,15 +26,24 @@ PROMETHEUS_URL = f"http://{CHART.name}-prometheus.{NAMESPACE}:9090"
 ALERTMANAGER_SECRET = "alertmanager-config"  # noqa: S105 - its name
 GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 
-# What Grafana's sidecar finds dashboards by.
+# What Grafana's sidecars find dashboards and data sources by.
 _DASHBOARD = {"grafana_dashboard": "1"}
+_DATA_SOURCE = {"grafana_datasource": "1"}
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
 # Prometheus deletes the oldest metrics rather than fill its volume.
 _FULL_PERCENT = 85
 
 
-def values(settings: Monitoring, *, image_registry: str | None) -> dict[str, Any]:
-    """Everything in the cluster is watched, whoever installed it; metrics are kept on a volume."""
+def values(
+    settings: Monitoring, *, image_registry: str | None, logs: Logging | None = None
+) -> dict[str, Any]:
+    """Everything in the cluster is watched, whoever installed it; metrics are kept on a volume.
+
+    Args:
+        settings: what the user wants different.
+        image_registry: a mirror of every image.
+        logs: what Grafana is to show, too.
+    """
     found_anywhere = {
         f"{kind}SelectorNilUsesHelmValues": False
         for kind in ("rule", "serviceMonitor", "podMonitor", "probe", "scrapeConfig")
@@ -59,7 +68,10 @@ def values(settings: Monitoring, *, image_registry: str | None) -> dict[str, Any
             "disabled": dict.fromkeys(alerts.REPLACED_ALERTS, True),
         },
         # The chart would draw a password at each rendering until it finds the one it drew first.
-        "grafana": {"admin": {"existingSecret": GRAFANA_SECRET}},
+        "grafana": {
+            "admin": {"existingSecret": GRAFANA_SECRET},
+            "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
+        },
         "prometheusOperator": {
             # Its certificate is made by a Helm hook, and hooks do not run here.
             "admissionWebhooks": {"enabled": False},
@@ -73,6 +85,7 @@ def install(
     settings: Monitoring,
     *,
     watched: Watched,
+    logs: Logging | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install it, with the targets, alerts and dashboards of this cluster."""
@@ -90,7 +103,7 @@ def install(
     chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, image_registry=installer.settings.image_registry),
+        values=values(settings, image_registry=installer.settings.image_registry, logs=logs),
         overrides=settings.values,
         after=[*after, *secrets],
     )
@@ -111,6 +124,11 @@ def install(
         name = f"dashboard-{dashboard.name}"
         files = {f"openstack-kubernetes-{dashboard.name}.json": dashboard.text()}
         installer.config_map(name, NAMESPACE, files, labels=_DASHBOARD, after=[namespace])
+    if logs is not None:
+        files = {"victorialogs.yaml": logging.grafana_data_source()}
+        installer.config_map(
+            "datasource-logs", NAMESPACE, files, labels=_DATA_SOURCE, after=[namespace]
+        )
     return chart
 
 

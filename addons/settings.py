@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from settings.base import DnsLabel, Name, Settings, Values
+from settings.base import DnsLabel, Name, Settings, Url, Values
 from settings.labels import LabelValue, QualifiedName
 
 _REGISTRY = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-._a-z0-9]*)*")
@@ -210,7 +210,13 @@ class Ingress(OptionalChartAddon):
 
 
 class Headlamp(OptionalChartAddon):
-    """The dashboard (Headlamp). It has no rights of its own: users log in with their token."""
+    """The dashboard (Headlamp). It has no rights of its own: users log in with their token, or,
+    where `oidc` is set, by OpenID Connect."""
+
+    host: Name | None = None
+    """Host name at the ingress; without it, `kubectl port-forward` is the way to it."""
+    scopes: Annotated[tuple[Name, ...], Field(min_length=1)] = ("openid", "profile", "email")
+    """What it asks the OIDC issuer for; `groups` too, where the issuer wants that."""
 
 
 class Logging(OptionalChartAddon):
@@ -222,6 +228,10 @@ class Logging(OptionalChartAddon):
     """StorageClass of the volume; the default is the cluster's default class."""
     storage_size: Size = "20Gi"
     """Size of the volume."""
+    grafana: bool = True
+    """Whether Grafana, where there is monitoring, shows the logs, by a plugin that it downloads."""
+    grafana_plugin_url: Url | None = None
+    """Where that plugin's zip file is; the default is grafana.com, which Grafana must reach."""
     collector_values: Values = Field(default={})
     """Values of the collector's chart, merged last (`values` are the server's)."""
 

@@ -55,6 +55,8 @@ class AddonsArgs:
     credential: Credential
     # What the add-ons that nodes can be Ready without leave the machines to, at first.
     control_planes: Sequence[pulumi.Resource]
+    # How people log in to the dashboard; None: with a token.
+    login: headlamp.Login | None = None
 
 
 class Addons(pulumi.ComponentResource):
@@ -154,7 +156,13 @@ class Addons(pulumi.ComponentResource):
         if settings.monitoring.enabled:
             watched.append(
                 monitoring.install(
-                    installer, settings.monitoring, watched=self._watched(), after=after
+                    installer,
+                    settings.monitoring,
+                    watched=self._watched(),
+                    logs=settings.logging
+                    if settings.logging.enabled and settings.logging.grafana
+                    else None,
+                    after=after,
                 )
             )
         if settings.ingress.enabled:
@@ -168,7 +176,7 @@ class Addons(pulumi.ComponentResource):
                 after=watched,
             )
         if settings.headlamp.enabled:
-            headlamp.install(installer, settings.headlamp, after=after)
+            headlamp.install(installer, settings.headlamp, login=args.login, after=after)
         if settings.logging.enabled:
             logging.install(installer, settings.logging, after=after)
         if settings.kured.enabled:

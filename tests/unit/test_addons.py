@@ -17,7 +17,7 @@ import pytest
 from pulumi.output import Unknown
 from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
 
-from addons import api, chart, cilium, cinder_csi, cloud_conf
+from addons import api, chart, cilium, cinder_csi, cloud_conf, headlamp
 from addons.cloud_conf import Credential
 from addons.install import mirror_images, mirrored
 from addons.programs import take_snapshots
@@ -75,6 +75,7 @@ def install(
     checks: bool = False,
     kubeconfig: str = "kubeconfig",
     ca_certificate: str | None = None,
+    login: headlamp.Login | None = None,
 ) -> AddonsRun:
     """Register the component alone."""
     recorded = AddonsRun()
@@ -108,6 +109,7 @@ def install(
                     secret=pulumi.Output.secret(CREDENTIAL_SECRET),
                     ca_certificate=ca_certificate,
                 ),
+                login=login,
             ),
         )
 
@@ -302,12 +304,69 @@ class TestValues:
         }
         found = everything.all("core/v1:ConfigMap").values()
         sidecar = [each.inputs["metadata"]["labels"] for each in found]
-        assert sidecar == [{"grafana_dashboard": "1"}] * 3
+        assert sidecar == [{"grafana_dashboard": "1"}] * 3 + [{"grafana_datasource": "1"}]
+
+    def test_grafana_shows_the_logs_where_there_are_both(self, everything: AddonsRun) -> None:
+        [plugin] = everything.chart_values("kube-prometheus-stack")["grafana"]["plugins"]
+        assert re.fullmatch(r"victoriametrics-logs-datasource@\d+\.\d+\.\d+", plugin)
+        source = everything.one("core/v1:ConfigMap", "demo-addons-datasource-logs")
+        [text] = source.inputs["data"].values()
+        assert ".logging:9428" in text
+
+    @pytest.mark.parametrize("logs", [{}, {"enabled": True, "grafana": False}])
+    def test_else_grafana_needs_no_plugin(self, logs: Mapping[str, Any]) -> None:
+        run = install({"monitoring": {"enabled": True}, "logging": logs})
+        assert run.chart_values("kube-prometheus-stack")["grafana"]["plugins"] == []
+        assert "demo-addons-datasource-logs" not in run.all("core/v1:ConfigMap")
+
+    def test_the_plugin_can_come_from_elsewhere(self) -> None:
+        url = "https://files.example.org/plugin.zip"
+        logs = {"enabled": True, "grafanaPluginUrl": url}
+        run = install({"monitoring": {"enabled": True}, "logging": logs})
+        [plugin] = run.chart_values("kube-prometheus-stack")["grafana"]["plugins"]
+        assert plugin.endswith(f"@{url}")
 
     def test_nobody_is_an_administrator_by_opening_the_dashboard(
         self, everything: AddonsRun
     ) -> None:
         assert everything.chart_values("headlamp")["clusterRoleBinding"] == {"create": False}
+
+
+class TestHeadlamp:
+    RAW: ClassVar[Mapping[str, Any]] = {"headlamp": {"enabled": True, "host": "k.example.org"}}
+
+    @staticmethod
+    def login(secret: str | None) -> headlamp.Login:
+        return headlamp.Login(
+            issuer_url="https://login.example.org",
+            client_id="kubernetes",
+            client_secret=None if secret is None else pulumi.Output.secret(secret),
+        )
+
+    def test_the_clients_secret_is_in_a_secret_and_nowhere_else(self) -> None:
+        run = install(self.RAW, login=self.login("s3cret-of-the-client"))
+        name = f"demo-addons-{headlamp.OIDC_SECRET}"
+        assert run.file(name, "OIDC_CLIENT_SECRET") == "s3cret-of-the-client"
+        assert run.file(name, "OIDC_SCOPES") == "openid,profile,email"
+        assert (name, "data") in run.secret_inputs
+        oidc = run.chart_values("headlamp")["config"]["oidc"]
+        assert oidc["externalSecret"]["name"] == headlamp.OIDC_SECRET
+        assert "s3cret-of-the-client" not in str(run.chart_values("headlamp"))
+
+    def test_a_client_without_a_secret_proves_itself_by_pkce(self) -> None:
+        run = install(self.RAW, login=self.login(None))
+        oidc = run.chart_values("headlamp")["config"]["oidc"]
+        assert (oidc["clientID"], oidc["usePKCE"]) == ("kubernetes", True)
+        assert f"demo-addons-{headlamp.OIDC_SECRET}" not in run.all(SECRET)
+
+    def test_without_oidc_people_log_in_with_a_token(self) -> None:
+        oidc = install(self.RAW).chart_values("headlamp")["config"]["oidc"]
+        assert oidc == {"secret": {"create": False}}
+
+    def test_only_with_a_host_it_is_reached_from_outside(self, everything: AddonsRun) -> None:
+        assert "ingress" not in everything.chart_values("headlamp")
+        ingress = install(self.RAW).chart_values("headlamp")["ingress"]
+        assert ingress["hosts"][0]["host"] == "k.example.org"
 
 
 class TestSnapshotSchedules:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+import versions as cluster_versions
 from lab.image import debian, programs, versions
 from lab.image.charts import _OWN
 from lab.image.oci import Image, Layer, LayerWriter, write_archive
@@ -123,6 +124,13 @@ def required(module: str) -> list[str]:
             versions.CLOUD_PROVIDER_OPENSTACK,
         ),
         ("addons", "sigs.k8s.io/metrics-server", versions.METRICS_SERVER[1]),
+        ("prometheus", "github.com/prometheus/prometheus", versions.PROMETHEUS[1]),
+        ("node-exporter", "github.com/prometheus/node_exporter", versions.NODE_EXPORTER[1]),
+        ("kube-state-metrics", "k8s.io/kube-state-metrics/v2", versions.KUBE_STATE_METRICS),
+        (
+            "prometheus-operator", "github.com/prometheus-operator/prometheus-operator",
+            versions.PROMETHEUS_OPERATOR,
+        ),
         *(
             (f"kubernetes-{release[1:].rpartition('.')[0]}", "k8s.io/kubernetes", release)
             for release in versions.KUBERNETES_RELEASES
@@ -131,6 +139,10 @@ def required(module: str) -> list[str]:
 )  # fmt: skip
 def test_the_modules_are_at_the_listed_versions(module: str, path: str, version: str) -> None:
     assert f"{path} {version}" in required(module)
+
+
+def test_the_image_that_takes_snapshots_is_the_one_that_clusters_ask_for() -> None:
+    assert versions.PYTHON == cluster_versions.SNAPSHOT_PYTHON
 
 
 def test_our_own_charts_say_what_they_are() -> None:
