@@ -18,6 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"others are ready for an upgrade (default: {versions.KUBERNETES} alone)",
     )  # fmt: skip
     parser.add_argument(
+        "--addons", action="store_true",
+        help="also the images of add-ons that can be had here, as an image of its own name",
+    )  # fmt: skip
+    parser.add_argument(
         "--file-only", action="store_true", help="make the files, but do not put them into Glance"
     )
 
@@ -30,26 +34,26 @@ def run(arguments: argparse.Namespace) -> int:
     releases = arguments.release or [versions.KUBERNETES]
     if arguments.file_only:
         charts.export()
-        print(node.build(releases))
+        print(node.build(releases, addons=arguments.addons))
         cache.trim()
     else:
-        print(ensure(releases))
+        print(ensure(releases, addons=arguments.addons))
     return 0
 
 
-def name(release: str) -> str:
+def name(release: str, *, addons: bool = False) -> str:
     """What the node image is called in Glance."""
-    return f"{BASE_NAME}-kubernetes-{release}"
+    return f"{BASE_NAME}-kubernetes-{release}" + ("-addons" if addons else "")
 
 
-def ensure(releases: Sequence[str] = ()) -> str:
+def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     """Build what is missing, register it, and return the node image's name; the cloud is up."""
     from lab import cache
     from lab.image import base, charts, glance, node, versions
     from lab.paths import CACHE
 
     releases = releases or [versions.KUBERNETES]
-    file = node.build(releases)
+    file = node.build(releases, addons=addons)
     charts.export()
     plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
     if not plain.exists():
@@ -57,5 +61,6 @@ def ensure(releases: Sequence[str] = ()) -> str:
     # All that was built is in the image: what it was made of is not needed any more.
     cache.trim()
     glance.register(BASE_NAME, plain, {})
-    glance.register(name(releases[0]), file, {"kubernetes_versions": ",".join(releases)})
-    return name(releases[0])
+    called = name(releases[0], addons=addons)
+    glance.register(called, file, {"kubernetes_versions": ",".join(releases)})
+    return called

@@ -14,6 +14,20 @@ from lab.paths import CACHE, ensure
 
 ARCHIVES = CACHE / "images"
 TEST_IMAGE = "docker.io/lab/busybox:1"
+# Image, tag, folder of the module, program in the image, version inside.
+_OPERATOR = "quay.io/prometheus-operator"
+_MONITORING = (
+    ("quay.io/prometheus/prometheus", versions.PROMETHEUS[0],
+     "prometheus", "bin/prometheus", versions.PROMETHEUS[1]),
+    ("quay.io/prometheus/node-exporter", versions.NODE_EXPORTER[0],
+     "node-exporter", "bin/node_exporter", versions.NODE_EXPORTER[1]),
+    (f"{_OPERATOR}/prometheus-operator", versions.PROMETHEUS_OPERATOR,
+     "prometheus-operator", "bin/operator", versions.PROMETHEUS_OPERATOR),
+    (f"{_OPERATOR}/prometheus-config-reloader", versions.PROMETHEUS_OPERATOR,
+     "prometheus-operator", "bin/prometheus-config-reloader", versions.PROMETHEUS_OPERATOR),
+    ("registry.k8s.io/kube-state-metrics/kube-state-metrics", versions.KUBE_STATE_METRICS,
+     "kube-state-metrics", "kube-state-metrics", versions.KUBE_STATE_METRICS),
+)  # fmt: skip
 # What an image without Debian below it still needs: names for its users, trusted certificates.
 _USERS = "root:x:0:0::/:/nologin\nnobody:x:65534:65534::/:/nologin\n"
 _GROUPS = "root:x:0:\nnogroup:x:65534:\n"
@@ -110,6 +124,32 @@ def cilium() -> Path:
         )
 
     return _archive("cilium", [folder.name], images)
+
+
+def addons() -> Path:
+    """What a cluster can do without: Prometheus and what it asks, Python for our own programs."""
+    folders = programs.monitoring()
+    python = debian.python()
+
+    def images() -> Iterable[Image]:
+        for path, tag, module, program, inside in _MONITORING:
+            layer = _layer({program: folders[module] / program.rpartition("/")[2]})
+            yield Image(
+                name=f"{path}:{tag}",
+                layers=[_static(), layer],
+                entrypoint=[f"/{program}"],
+                user="65534:65534",
+                labels=_really(inside),
+            )
+        yield Image(
+            name=f"docker.io/library/python:{versions.PYTHON}",
+            layers=[python],
+            command=["python3"],
+            labels=_really("Debian's"),
+        )
+
+    inputs = [*(folder.name for folder in folders.values()), versions.PYTHON]
+    return _archive("addons", inputs, images)
 
 
 def tests() -> Path:

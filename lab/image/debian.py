@@ -26,6 +26,8 @@ TOOLS = (
 )  # fmt: skip
 # Cilium compiles its datapath on the node.
 COMPILER = ("clang-19",)
+# Runs the programs of `addons/programs`.
+PYTHON = ("base-files", "base-passwd", "ca-certificates", "libpython3-stdlib", "python3-minimal")
 # Needed by packages' descriptions, not by the programs that run here.
 _LEFT_OUT = (
     "binutils", "debconf", "dpkg", "init-system-helpers", "libc6-dev", "libgcc-14-dev",
@@ -59,6 +61,27 @@ def layers() -> tuple[Layer, Layer]:
         return layers()
     return (Layer(tools, tools.name, tools.stat().st_size),
             Layer(compiler, compiler.name, compiler.stat().st_size))  # fmt: skip
+
+
+def python() -> Layer:
+    """Python with its standard library, and what of Debian it needs."""
+    record = ensure(LAYERS) / f"python-{key()}.json"
+    if record.exists():
+        layer = LAYERS / json.loads(record.read_text())
+        if layer.exists():
+            return Layer(layer, layer.name, layer.stat().st_size)
+    scratch = CACHE / "images" / ".python"
+    with step("make an image layer of Debian's Python"):
+        shutil.rmtree(scratch, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--reflink=auto", base.rootfs(), scratch], check=True)
+        try:
+            _install(scratch, PYTHON)
+            left_out = tuple(each for each in _LEFT_OUT if "python" not in each)
+            made = _layer(scratch, _closure(scratch, PYTHON, left_out), links={})
+        finally:
+            shutil.rmtree(scratch)
+    record.write_text(json.dumps(made.digest))
+    return made
 
 
 def busybox() -> Layer:
@@ -139,7 +162,7 @@ def _layer(root: Path, packages: Iterable[str], links: dict[str, str]) -> Layer:
     return writer.close()
 
 
-def _closure(root: Path, wanted: Iterable[str]) -> set[str]:
+def _closure(root: Path, wanted: Iterable[str], left_out: tuple[str, ...] = _LEFT_OUT) -> set[str]:
     """The packages and everything they depend on, by dpkg's status file."""
     needs: dict[str, list[list[str]]] = {}
     provided: dict[str, str] = {}
@@ -159,7 +182,7 @@ def _closure(root: Path, wanted: Iterable[str]) -> set[str]:
     waiting = list(wanted)
     while waiting:
         package = waiting.pop()
-        if package in found or package.startswith(_LEFT_OUT):
+        if package in found or package.startswith(left_out):
             continue
         if package not in needs:
             raise LabError(f"the package {package} is not installed in the copy of the base system")

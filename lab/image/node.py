@@ -21,8 +21,11 @@ _ON_NODE = ("kubeadm", "kubelet", "kubectl")
 _FILES = Path(__file__).with_name("node-files")
 
 
-def build(releases: Sequence[str]) -> Path:
-    """The image with the first release installed and all of them within reach of install.sh."""
+def build(releases: Sequence[str], *, addons: bool = False) -> Path:
+    """The image with the first release installed and all of them within reach of install.sh.
+
+    With `addons` it also has the images of add-ons that a cluster can do without.
+    """
     if os.geteuid() != 0:
         raise LabError("making the node image needs root: run again with sudo")
     # The compilers wait for each other, the base system waits for the network: both at once.
@@ -32,8 +35,11 @@ def build(releases: Sequence[str]) -> Path:
         system.result()
     parts = [archives.kubernetes(release) for release in releases]
     parts += [archives.cilium(), archives.openstack(), archives.tests()]
+    if addons:
+        parts.append(archives.addons())
     key = _fingerprint(releases, parts)
-    target = CACHE / "image" / f"node-{releases[0]}-{key}.qcow2"
+    kind = "addons" if addons else "node"
+    target = CACHE / "image" / f"{kind}-{releases[0]}-{key}.qcow2"
     if target.exists():
         return target
     root = ensure(target.parent) / ".node.partial"
@@ -47,7 +53,7 @@ def build(releases: Sequence[str]) -> Path:
             base.make_image(root, target)
         finally:
             shutil.rmtree(root, ignore_errors=True)
-    for old in target.parent.glob(f"node-{releases[0]}-*.qcow2"):
+    for old in target.parent.glob(f"{kind}-{releases[0]}-*.qcow2"):
         if old != target:
             old.unlink()
     return target

@@ -152,6 +152,42 @@ def addons() -> Path:
     )
 
 
+def monitoring() -> dict[str, Path]:
+    """Prometheus, its operator and its exporters, each in the folder of its module."""
+    prometheus = "github.com/prometheus"
+    operator = f"{prometheus}-operator/prometheus-operator"
+    version = f"{prometheus}/common/version"
+    return {
+        "prometheus": gobuild.build(
+            f"prometheus-{versions.PROMETHEUS[1]}",
+            MODULES / "prometheus",
+            {"prometheus": f"{prometheus}/prometheus/cmd/prometheus"},
+            ldflags=_set(version, {"Version": versions.PROMETHEUS[0].removeprefix("v")}),
+            # The other ways of service discovery are the clients of thirty clouds.
+            tags=("remove_all_sd", "enable_kubernetes_sd", "enable_static_sd", "stringlabels"),
+        ),
+        "node-exporter": gobuild.build(
+            f"node-exporter-{versions.NODE_EXPORTER[1]}",
+            MODULES / "node-exporter",
+            {"node_exporter": f"{prometheus}/node_exporter"},
+        ),
+        "prometheus-operator": gobuild.build(
+            f"prometheus-operator-{versions.PROMETHEUS_OPERATOR}",
+            MODULES / "prometheus-operator",
+            {
+                "operator": f"{operator}/cmd/operator",
+                "prometheus-config-reloader": f"{operator}/cmd/prometheus-config-reloader",
+            },
+            ldflags=_set(version, {"Version": versions.PROMETHEUS_OPERATOR.removeprefix("v")}),
+        ),
+        "kube-state-metrics": gobuild.build(
+            f"kube-state-metrics-{versions.KUBE_STATE_METRICS}",
+            MODULES / "kube-state-metrics",
+            {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"},
+        ),
+    }
+
+
 def pause(tag: str) -> Path:
     """The program that holds a pod's namespaces; it names the tag of its image on -v."""
     return gobuild.build(

@@ -24,5 +24,13 @@ CSI_SIDECARS = {
     "csi-resizer": ("v1.14.0", "v1.14.0"),
     "csi-snapshotter": ("v8.4.0", "v8.3.0"),
 }
+# Add-ons that a cluster can do without (`lab image --addons`), by the tags that their charts ask
+# for; Prometheus' module counts differently.
+PROMETHEUS = ("v3.14.0-distroless", "v0.314.0")
+NODE_EXPORTER = ("v1.12.1-distroless", "v1.12.1")
+PROMETHEUS_OPERATOR = "v0.93.1"
+KUBE_STATE_METRICS = "v2.20.0"
+# The image that takes scheduled snapshots; inside is Debian's Python.
+PYTHON = "3.14.2-alpine"
 # What the Debian packages and the images around the programs are taken from.
 DEBIAN = "trixie"
