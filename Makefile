@@ -33,6 +33,10 @@ lint: venv ## Check style and types: ruff, mypy, shellcheck, shfmt.
 test: lint ## Lint, and run the tests that need neither root nor a cloud.
 	$(BIN)/pytest -q
 
+.PHONY: smoke
+smoke: venv ## Check a live cluster, the one of KUBECONFIG; ends with what could not be checked, and why.
+	$(BIN)/pytest -v tests/smoke
+
 .PHONY: generate
 generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md from the models.
 	$(BIN)/python -m docs.generate

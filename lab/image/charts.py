@@ -10,6 +10,8 @@ from lab.image import programs
 from lab.paths import CACHE, ensure
 
 CHARTS = CACHE / "charts"
+# Charts that somebody put here, each in a folder of its name: nothing in the project needs them.
+FETCHED = CHARTS / "fetched"
 # The chart of the cloud controller manager needs one from a chart repository: left out.
 _SOURCES = {
     "cilium": ("cilium", "github.com/cilium/cilium", "install/kubernetes/cilium"),

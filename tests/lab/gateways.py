@@ -1,0 +1,97 @@
+"""A cluster's gateways, each by a connection of its own, and who notices when one is gone."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from lab.cloud import namespace
+from tests.lab.cluster import Cluster, run
+from tests.lab.project import BOOT_ID
+
+NODE_ENV = "/etc/openstack-kubernetes/node.env"
+REBOOT = "openstack-kubernetes-reboot.service"
+
+
+@dataclass
+class Gateway:
+    """One of them, by its number."""
+
+    cluster: Cluster
+    index: int
+
+    @cached_property
+    def address(self) -> str:
+        """The floating IP, behind which every gateway has a port of its own."""
+        return urlsplit(self.cluster.stack.outputs()["apiEndpoint"]).hostname or ""
+
+    @cached_property
+    def vip(self) -> str:
+        """The address that the active one has."""
+        return self.ssh(f". {NODE_ENV}; echo $VIP")
+
+    def ssh(self, command: str) -> str:
+        """Output of a command there; empty when it cannot be reached."""
+        key = self.cluster.stack.folder / "ssh_key"
+        if not key.exists():
+            key.touch(mode=0o600)
+            key.write_text(self.cluster.stack.outputs()["sshPrivateKey"])
+        options = (
+            "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
+            "BatchMode=yes", "ConnectTimeout=3", "ServerAliveInterval=2",
+        )  # fmt: skip
+        words = [word for option in options for word in ("-o", option)]
+        port = str(2200 + self.index)
+        line = ["ssh", "-i", str(key), *words, "-p", port, f"debian@{self.address}", command]
+        return run(*line, check=False).strip()
+
+    def is_active(self) -> bool:
+        """Whether it has the VIP."""
+        return bool(self.ssh(f"ip -o -4 address show to {self.vip}/32"))
+
+    def boot(self) -> str:
+        """What differs after each boot; empty while it is down."""
+        return self.ssh(BOOT_ID)
+
+    def ask(self) -> None:
+        """Do what the timer does: reboot, if that is all right now."""
+        self.ssh(f"sudo systemctl start {REBOOT}")
+
+
+class Poll:
+    """Asks the API through the floating IP five times a second, and notes the longest silence."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._endpoint = cluster.stack.outputs()["apiEndpoint"]
+        self.longest = 0.0
+
+    def __enter__(self) -> Poll:
+        script = f"while sleep 0.2; do curl -sk -m 2 {self._endpoint}/readyz || echo; echo; done"
+        self._client = subprocess.Popen(
+            namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
+        )
+        self._good = time.monotonic()
+        threading.Thread(target=self._read, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.terminate()
+        self._client.wait()
+
+    def _read(self) -> None:
+        assert self._client.stdout is not None
+        for line in self._client.stdout:
+            if line.strip() == "ok":
+                now = time.monotonic()
+                self.longest = max(self.longest, now - self._good)
+                self._good = now

@@ -1,0 +1,296 @@
+"""The add-ons that the lab can have: installed, used, their promises kept, removed again.
+
+`LAB_ADDONS=1` runs it: the image takes long to make, so CI does not. What could not run here, and
+why, is in the skipped tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from datetime import time as clock
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import image, settings
+from lab.cloud import inside, namespace
+from lab.image.charts import CHARTS, FETCHED
+from lab.paths import PROJECT
+from tests.lab.cluster import Cluster, left_in_project, openstack, wait_until
+from tests.lab.gateways import Gateway, Poll
+
+pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
+
+# Each optional add-on's chart, and why its pods cannot start here; None: they can.
+NO_IMAGE = "no image of it can be built from Go modules that the module proxy has"
+ADDONS: Mapping[str, tuple[str, str | None]] = {
+    "snapshots": ("snapshot-controller", None),
+    "monitoring": ("kube-prometheus-stack", None),
+    "ingress": ("traefik", NO_IMAGE),
+    "headlamp": ("headlamp", NO_IMAGE),
+    "logging": ("victoria-logs-single", NO_IMAGE),
+    "kured": ("kured", NO_IMAGE),
+}
+EVERY_HOUR = {"name": "hourly", "schedule": "0 * * * *", "keep": 2, "selector": {"app": "shop"}}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    # At all times; on no node, since there is no image of it.
+    "kured": {
+        "startTime": "0:00",
+        "endTime": "23:59",
+        "values": {"nodeSelector": {"lab": "nobody"}},
+    },
+    "snapshots": {"schedules": [EVERY_HOUR]},
+    # No image of these two can be had; alerts fire all the same.
+    "monitoring": {
+        "storageSize": "2Gi",
+        "values": {"grafana": {"enabled": False}, "alertmanager": {"enabled": False}},
+    },
+}
+SHOP = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, labels: {app: shop}}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: shop}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: shop
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sh, -c, "[ -e /data/file ] || echo first >/data/file; sync; sleep 36000"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+ROUND = clock(minute=25)
+SNAPSHOT = "data-by-hand-1"
+
+
+def why_not(addon: str) -> str | None:
+    """Why an add-on cannot run on this lab, None when it can."""
+    chart, reason = ADDONS[addon]
+    if not any((folder / chart).is_dir() for folder in (CHARTS, FETCHED)):
+        return f"there is no chart {chart} in {CHARTS} or {FETCHED}"
+    return reason
+
+
+def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
+    """The `addons` key with every add-on that can run switched on, or off."""
+    chosen = {
+        name: {"enabled": enabled, **SETTINGS.get(name, {})}
+        for name in ADDONS
+        if why_not(name) is None
+        # Its objects alone, and the gateways' own part.
+        or (name == "kured" and (FETCHED / "kured").is_dir())
+    }
+    return {**base, **chosen}
+
+
+@pytest.fixture(scope="module")
+def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder with the lab's own charts and those that were put beside them."""
+    folder = tmp_path_factory.mktemp("charts")
+    for source in (CHARTS, FETCHED):
+        for chart in source.glob("*/Chart.yaml"):
+            if not (folder / chart.parent.name).exists():
+                (folder / chart.parent.name).symlink_to(chart.parent)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def volumes_before() -> set[str]:
+    """Volumes of the project that are none of this test's."""
+    return volumes()
+
+
+@pytest.fixture(scope="module")
+def cluster(charts: Path, volumes_before: set[str]) -> Iterator[Cluster]:
+    """Two gateways, a control plane, a worker, and the default add-ons."""
+    config = settings.cluster(image=image.ensure(addons=True), gateways=2, masters=1, workers=1)
+    config["addons"]["chartDirectory"] = str(charts)
+    made = Cluster("addons", config)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+@pytest.fixture(scope="module")
+def base(charts: Path) -> dict[str, Any]:
+    """The `addons` key of a cluster without any optional one."""
+    addons: dict[str, Any] = settings.cluster(image="")["addons"]
+    return {**addons, "chartDirectory": str(charts)}
+
+
+def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, Any]) -> None:
+    memory(cluster, "the default set")
+    start = time.monotonic()
+    cluster.up(addons=wanted(base, enabled=True))
+    wait_until(lambda: not starting(cluster), "every pod ready", 300)
+    seconds = time.monotonic() - start
+    print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)
+    assert seconds < 300
+
+
+@pytest.mark.parametrize("addon", list(ADDONS))
+def test_it_runs_here(cluster: Cluster, addon: str) -> None:
+    if reason := why_not(addon):
+        pytest.skip(f"{addon}: {reason}")
+    assert cluster.nodes()
+
+
+def test_the_smoke_test_finds_nothing(cluster: Cluster) -> None:
+    result = subprocess.run(
+        namespace.enter(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/smoke"],
+            environment={
+                **inside.environment(),
+                "KUBECONFIG": str(cluster.kubeconfig),
+                "SMOKE_IMAGE": "docker.io/lab/busybox:1",
+            },
+        ),
+        cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    print(result.stdout, file=sys.stderr)
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=SHOP)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/shop", "--timeout=180s")
+    for number in range(1, 4):
+        job = f"by-hand-{number}"
+        cluster.kubectl("-n", "snapshots", "create", "job", "--from=cronjob/hourly", job)
+        cluster.kubectl(
+            "-n", "snapshots", "wait", "--for=condition=Complete", f"job/{job}", "--timeout=120s"
+        )
+        if number == 1:
+            # The first goes with the third.
+            assert SNAPSHOT in snapshots(cluster)
+    assert snapshots(cluster) == ["data-by-hand-2", "data-by-hand-3"]
+
+
+def test_a_claim_is_restored_under_its_own_name(cluster: Cluster) -> None:
+    # As the runbook says it, for a name that must stay.
+    cluster.kubectl("exec", "shop", "--", "sh", "-c", "echo spoilt >/data/file; sync")
+    cluster.kubectl("delete", "pod/shop", "pvc/data")
+    source = (
+        "dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, "
+        "name: data-by-hand-3}, "
+    )
+    cluster.kubectl("apply", "-f", "-", stdin=SHOP.replace("spec: {acc", f"spec: {{{source}acc"))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/shop", "--timeout=180s")
+    assert cluster.kubectl("exec", "shop", "--", "cat", "/data/file").strip() == "first"
+    assert snapshots(cluster) == ["data-by-hand-2", "data-by-hand-3"]
+    cluster.kubectl("delete", "pod/shop", "pvc/data")
+    cluster.kubectl("delete", "volumesnapshots", "--all")
+
+
+@pytest.mark.skipif(not (FETCHED / "kured").is_dir(), reason="no chart of kured")
+def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -> None:
+    gateways = [Gateway(cluster, index) for index in range(2)]
+    active, backup = sorted(gateways, key=lambda each: not each.is_active())
+    assert active.is_active()
+    assert not backup.is_active()
+    timer = backup.ssh("systemctl is-active openstack-kubernetes-reboot.timer")
+    assert timer == "active"
+    if datetime.now(UTC).time() < ROUND:
+        pytest.skip("the window opens at midnight, and the active gateway waits for a round")
+    boots = {each.index: each.boot() for each in gateways}
+    with Poll(cluster) as poll:
+        for each in gateways:
+            each.ssh("sudo touch /run/reboot-required")
+        backup.ask()
+        # While the backup is down, the active one stays.
+        active.ask()
+        assert active.boot() == boots[active.index]
+        wait_until(lambda: backup.boot() not in ("", boots[backup.index]), "the backup back", 90)
+
+        def gone() -> bool:
+            active.ask()
+            return active.boot() != boots[active.index]
+
+        # HAProxy answers later than sshd does.
+        wait_until(gone, "the active one's turn", 60)
+        wait_until(lambda: active.boot() not in ("", boots[active.index]), "it is back", 90)
+        assert backup.is_active()
+    assert poll.longest < 5, poll.longest
+    print(f"\nAPI out of reach for {poll.longest:.1f} s at most", file=sys.stderr)
+
+
+def test_they_leave_nothing_behind(
+    cluster: Cluster, base: dict[str, Any], volumes_before: set[str]
+) -> None:
+    memory(cluster, "with the add-ons that ran here")
+    cluster.up(addons=wanted(base, enabled=False))
+    names = cluster.kubectl("get", "namespaces", "-o", "name")
+    assert not [each for each in ("monitoring", "snapshots") if f"namespace/{each}\n" in names]
+    kinds = cluster.kubectl("get", "crds", "-o", "name")
+    assert "monitoring.coreos.com" not in kinds
+    wait_until(lambda: volumes() <= volumes_before, "volumes gone", 120)
+    ours = cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
+    assert not [line for line in ours.splitlines() if "prometheus" in line or "snapshot" in line]
+    assert cluster.up() == {}
+
+
+def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
+    cluster.destroy()
+    assert left_in_project() == {}
+
+
+def volumes() -> set[str]:
+    """Every volume of the project."""
+    return {each["ID"] for each in openstack("volume", "list")}
+
+
+def snapshots(cluster: Cluster) -> list[str]:
+    """Names of the snapshots in the default namespace."""
+    listed = json.loads(cluster.kubectl("get", "volumesnapshots", "-o", "json"))["items"]
+    return sorted(each["metadata"]["name"] for each in listed)
+
+
+def starting(cluster: Cluster) -> list[str]:
+    """Pods that are not ready yet; those of jobs do not count."""
+    listed = json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+    return [
+        each["metadata"]["name"]
+        for each in listed
+        if each["status"]["phase"] != "Succeeded"
+        and not any(
+            c["type"] == "Ready" and c["status"] == "True"
+            for c in each["status"].get("conditions", [])
+        )
+    ]
+
+
+def top(cluster: Cluster) -> str:
+    """What the pods use; nothing before the first measurement."""
+    return cluster.kubectl("top", "pods", "-A", "--no-headers", check=False)
+
+
+def memory(cluster: Cluster, what: str) -> None:
+    """Print what the pods use, by node and in all: the README's figures."""
+    wait_until(lambda: "kube-system" in top(cluster), "metrics", 120)
+    used = {
+        (line.split()[0], line.split()[1]): int(line.split()[3].removesuffix("Mi"))
+        for line in top(cluster).splitlines()
+    }
+    nodes: dict[str, int] = {}
+    for each in json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]:
+        key = (each["metadata"]["namespace"], each["metadata"]["name"])
+        node = each["spec"].get("nodeName", "")
+        nodes[node] = nodes.get(node, 0) + used.get(key, 0)
+    print(f"\nmemory of {what}: {nodes} MiB, {sum(nodes.values())} in all", file=sys.stderr)
+    for (space, name), size in sorted(used.items()):
+        print(f"  {size:5} MiB {space}/{name}", file=sys.stderr)

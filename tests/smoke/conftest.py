@@ -1,0 +1,24 @@
+"""One namespace for all checks, gone at the end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.smoke.live import Live
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Live]:
+    """The cluster that KUBECONFIG names."""
+    if "KUBECONFIG" not in os.environ:
+        pytest.skip("KUBECONFIG is not set")
+    cluster = Live(f"smoke-{uuid.uuid4().hex[:6]}")
+    cluster.kubectl("create", "namespace", cluster.namespace)
+    try:
+        yield cluster
+    finally:
+        cluster.kubectl("delete", "namespace", cluster.namespace, "--timeout=300s")

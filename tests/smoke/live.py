@@ -1,0 +1,154 @@
+"""A live cluster, by kubectl and the KUBECONFIG of whoever runs the checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import yaml
+
+# Something with sh, httpd, wget and nslookup.
+IMAGE = os.environ.get("SMOKE_IMAGE", "docker.io/library/busybox:1.37.0")
+PATIENCE = float(os.environ.get("SMOKE_PATIENCE", "180"))
+
+
+class Live:
+    """The cluster, and a namespace of our own in it."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Standard output of kubectl, in our namespace."""
+        result = subprocess.run(
+            ["kubectl", f"--namespace={self.namespace}", *arguments],
+            input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True, text=True, check=False, timeout=PATIENCE + 60,
+        )  # fmt: skip
+        if check and result.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: {result.stderr.strip()}")
+        return result.stdout
+
+    def get(self, kind: str, *more: str) -> list[dict[str, Any]]:
+        """Every object of a kind; none where the cluster does not know the kind."""
+        text = self.kubectl("get", kind, "-o", "json", *more, check=False)
+        items: list[dict[str, Any]] = json.loads(text)["items"] if text else []
+        return items
+
+    def has(self, kind: str, name: str, namespace: str) -> bool:
+        """Whether there is this object."""
+        found = self.kubectl("get", kind, name, "-n", namespace, "-o", "name", check=False)
+        return bool(found.strip())
+
+    def apply(self, *documents: Mapping[str, Any]) -> None:
+        """Make these objects in our namespace."""
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+
+    def wait(self, what: str, condition: str = "condition=Ready") -> None:
+        """Until an object is as it should be."""
+        self.kubectl("wait", what, f"--for={condition}", f"--timeout={PATIENCE:.0f}s")
+
+    def service(self, namespace: str, service: str, path: str, **query: str) -> str:
+        """What a Service answers, asked through the API server."""
+        asked = f"?{urlencode(query)}" if query else ""
+        base = f"/api/v1/namespaces/{namespace}/services/{quote(service)}/proxy"
+        return self.kubectl("get", "--raw", f"{base}/{path}{asked}")
+
+    def api_host(self) -> str:
+        """Where the kubeconfig says the cluster is: for us, the gateways."""
+        server = self.kubectl(
+            "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+        )
+        return urlsplit(server).hostname or ""
+
+    def default_storage_class(self) -> str | None:
+        """The class that claims get which name none."""
+        mark = "storageclass.kubernetes.io/is-default-class"
+        for each in self.get("storageclasses"):
+            if each["metadata"].get("annotations", {}).get(mark) == "true":
+                return str(each["metadata"]["name"])
+        return None
+
+
+def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Ask every second until it is true; an assertion that fails counts as not yet."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if true():
+                return
+            problem: object = "not yet"
+        except (AssertionError, OSError, ValueError) as error:
+            problem = error
+        assert time.monotonic() < end, f"{what}: not within {seconds:.0f} s: {problem}"
+        time.sleep(1)
+
+
+def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:
+    """A pod that is allowed everywhere."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "fsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": name,
+                    "image": IMAGE,
+                    "command": list(command),
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": spec.pop("mounts", []),
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+def service(name: str, port: int) -> dict[str, Any]:
+    """A Service of that name's pod, on port 80."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": port}]},
+    }
+
+
+def claim(name: str, **spec: Any) -> dict[str, Any]:
+    """A claim for the smallest volume of the default class."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            **spec,
+        },
+    }
+
+
+def mounting(name: str, claimed: str, *command: str) -> dict[str, Any]:
+    """A pod with a claim's volume at /data."""
+    return pod(
+        name,
+        *command,
+        mounts=[{"name": "data", "mountPath": "/data"}],
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claimed}}],
+    )

@@ -1,0 +1,213 @@
+"""Each add-on that is installed is used once."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import urllib.request
+from typing import Any
+
+import pytest
+
+from addons import alerts, headlamp, ingress, kured, logging, monitoring
+from tests.smoke.live import Live, claim, mounting, pod, service, until
+
+PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
+LOGS = f"{logging.SERVER_CHART.name}-server"
+# Tells whom the web server took the request to be from.
+WHO = "printf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_X_FORWARDED_FOR\""
+SERVE = f"""mkdir -p /tmp/www/cgi-bin
+cat >/tmp/www/cgi-bin/who <<'END'
+#!/bin/sh
+{WHO}
+END
+chmod +x /tmp/www/cgi-bin/who
+exec httpd -f -p 8080 -h /tmp/www"""
+
+
+class TestMonitoring:
+    @pytest.fixture(autouse=True)
+    def installed(self, live: Live) -> None:
+        if not live.has("service", PROMETHEUS, monitoring.NAMESPACE):
+            pytest.skip("monitoring is not installed")
+
+    @staticmethod
+    def ask(live: Live, path: str, **query: str) -> Any:  # noqa: ANN401
+        text = live.service(monitoring.NAMESPACE, f"{PROMETHEUS}:9090", f"api/v1/{path}", **query)
+        return json.loads(text)["data"]
+
+    def test_prometheus_answers_a_query(self, live: Live) -> None:
+        expected = len(live.get("nodes"))
+
+        def nodes() -> bool:
+            [answer] = self.ask(live, "query", query='count(up{job="kubelet"} == 1)')["result"]
+            return int(answer["value"][1]) >= expected
+
+        until(nodes, "a series for every kubelet")
+
+    def test_every_target_is_up(self, live: Live) -> None:
+        def down() -> dict[str, str]:
+            targets = self.ask(live, "targets", state="active")["activeTargets"]
+            assert targets
+            return {
+                f"{each['scrapePool']} {each['scrapeUrl']}": each["lastError"]
+                for each in targets
+                if each["health"] != "up"
+            }
+
+        def all_up() -> bool:
+            assert down() == {}
+            return True
+
+        until(all_up, "every target up")
+
+    def test_the_gateways_and_the_control_plane_are_among_them(self, live: Live) -> None:
+        targets = self.ask(live, "targets", state="active")["activeTargets"]
+        jobs = {each["labels"]["job"] for each in targets}
+        assert jobs >= {"haproxy", "kube-etcd", "kube-scheduler", "kube-controller-manager"}
+
+    def test_one_gateway_is_active(self, live: Live) -> None:
+        alerts_ = 'ALERTS{alertname=~"GatewayNoneActive|GatewaySeveralActive"}'
+        until(
+            lambda: not self.ask(live, "query", query=alerts_)["result"],
+            "no alert that none or several are",
+        )
+
+    def test_our_alerts_are_evaluated(self, live: Live) -> None:
+        def evaluated() -> bool:
+            groups = self.ask(live, "rules")["groups"]
+            ours = [each for each in groups if each["name"].startswith("openstack-kubernetes-")]
+            rules = {rule["name"]: rule["health"] for each in ours for rule in each["rules"]}
+            assert {"GatewayNoneActive", "EtcdNoLeader", "NodeNotReady"} <= set(rules)
+            assert set(rules.values()) == {"ok"}, rules
+            everywhere = {rule["name"] for each in groups for rule in each["rules"]}
+            assert not everywhere & set(alerts.REPLACED_ALERTS)
+            return True
+
+        until(evaluated, "our alerts")
+
+
+class TestIngress:
+    @pytest.fixture(autouse=True)
+    def installed(self, live: Live) -> None:
+        if not live.get("services", "-n", ingress.NAMESPACE):
+            pytest.skip("no ingress controller is installed")
+
+    @staticmethod
+    def address(live: Live) -> str:
+        for each in live.get("services", "-n", ingress.NAMESPACE):
+            for point in each["status"].get("loadBalancer", {}).get("ingress", []):
+                return str(point["ip"])
+        return live.api_host()
+
+    def test_a_request_shows_the_clients_address(self, live: Live) -> None:
+        name = f"{live.namespace}.example.org"
+        live.apply(
+            pod("who", "sh", "-c", SERVE),
+            service("who", 8080),
+            {
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "Ingress",
+                "metadata": {"name": "who"},
+                "spec": {
+                    "ingressClassName": self.ingress_class(live),
+                    "rules": [{"host": name, "http": {"paths": [self.path()]}}],
+                },
+            },
+        )
+        live.wait("pod/who")
+        seen: list[str] = []
+
+        def asked() -> bool:
+            request = urllib.request.Request(
+                f"http://{self.address(live)}/cgi-bin/who", headers={"Host": name}
+            )
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(request, timeout=5) as answer:
+                seen[:] = [answer.read().decode().strip()]
+            return True
+
+        until(asked, "an answer through the ingress", 90)
+        [client] = seen
+        if expected := os.environ.get("SMOKE_CLIENT_ADDRESS"):
+            assert client == expected
+        inside = {
+            address["address"]
+            for node in live.get("nodes")
+            for address in node["status"]["addresses"]
+        }
+        pods = [node["spec"].get("podCIDR", "255.255.255.255/32") for node in live.get("nodes")]
+        assert client not in inside
+        assert not any(
+            ipaddress.ip_address(client) in ipaddress.ip_network(network) for network in pods
+        )
+
+    @staticmethod
+    def ingress_class(live: Live) -> str:
+        names = [each["metadata"]["name"] for each in live.get("ingressclasses")]
+        ours = [name for name in names if name in ("traefik", "nginx")]
+        return str(ours[0])
+
+    @staticmethod
+    def path() -> dict[str, Any]:
+        backend = {"service": {"name": "who", "port": {"number": 80}}}
+        return {"path": "/", "pathType": "Prefix", "backend": backend}
+
+
+def test_a_snapshot_is_restored(live: Live) -> None:
+    if not live.get("volumesnapshotclasses"):
+        pytest.skip("snapshots are not installed")
+    if live.default_storage_class() is None:
+        pytest.skip("no StorageClass is the default one")
+    write = "echo before >/data/file; sync; sleep 3600"
+    live.apply(claim("origin"), mounting("origin", "origin", "sh", "-c", write))
+    live.wait("pod/origin")
+    live.apply(
+        {
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshot",
+            "metadata": {"name": "taken"},
+            "spec": {"source": {"persistentVolumeClaimName": "origin"}},
+        }
+    )
+    live.wait("volumesnapshot/taken", "jsonpath={.status.readyToUse}=true")
+    live.kubectl("exec", "origin", "--", "sh", "-c", "echo after >/data/file")
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "taken"}
+    live.apply(
+        claim("restored", dataSource=source), mounting("restored", "restored", "sleep", "3600")
+    )
+    live.wait("pod/restored")
+    assert live.kubectl("exec", "restored", "--", "cat", "/data/file").strip() == "before"
+    live.kubectl("delete", "pod/origin", "pod/restored", "pvc/origin", "pvc/restored")
+    live.kubectl("delete", "volumesnapshot/taken")
+
+
+def test_headlamp_shows_its_page(live: Live) -> None:
+    if not live.has("service", headlamp.CHART.name, headlamp.NAMESPACE):
+        pytest.skip("Headlamp is not installed")
+    page = live.service(headlamp.NAMESPACE, f"{headlamp.CHART.name}:80", "")
+    assert "Headlamp" in page
+
+
+def test_a_pods_log_is_found(live: Live) -> None:
+    if not live.has("service", LOGS, logging.NAMESPACE):
+        pytest.skip("logging is not installed")
+    words = f"a line of {live.namespace}"
+    live.apply(pod("talker", "sh", "-c", f"echo {words}; sleep 3600"))
+    live.wait("pod/talker")
+    until(
+        lambda: live.service(
+            logging.NAMESPACE, f"{LOGS}:9428", "select/logsql/query", query=f'"{words}"'
+        ).strip(),
+        "the log of a pod",
+    )
+
+
+def test_kured_runs_on_every_node(live: Live) -> None:
+    if not live.has("daemonset", kured.CHART.name, kured.NAMESPACE):
+        pytest.skip("kured is not installed")
+    status = json.loads(
+        live.kubectl("get", "ds", kured.CHART.name, "-n", kured.NAMESPACE, "-o", "json")
+    )["status"]
+    assert status["numberReady"] == len(live.get("nodes"))
