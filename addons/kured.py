@@ -16,6 +16,18 @@ CHART = Chart(
     repository="https://kubereboot.github.io/charts",
 )
 NAMESPACE = "kured"
+# Alerts of severity `none` and `info`: they fire in healthy clusters, some of them for weeks.
+_HARMLESS = (
+    "Watchdog",
+    "InfoInhibitor",
+    "CPUThrottlingHigh",
+    "KubeNodeEviction",
+    "KubeNodePressure",
+    "KubeQuotaAlmostFull",
+    "KubeQuotaFullyUsed",
+    "KubeletTooManyPods",
+    "NodeCPUHighUsage",
+)
 
 
 def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
@@ -33,8 +45,7 @@ def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
     if prometheus_url is not None:
         configuration |= {
             "prometheusUrl": prometheus_url,
-            # These fire in a healthy cluster.
-            "alertFilterRegexp": "^(Watchdog|InfoInhibitor)$",
+            "alertFilterRegexp": f"^({'|'.join(_HARMLESS)})$",
             "alertFiringOnly": True,
         }
     return {"configuration": configuration, "tolerations": ON_CONTROL_PLANES_TOO}

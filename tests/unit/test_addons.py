@@ -277,7 +277,11 @@ class TestValues:
         configuration = alone.chart_values("kured")["configuration"]
         assert (configuration["rebootDays"], configuration["startTime"]) == (["sa"], "3:00")
         assert "prometheusUrl" not in configuration
-        assert "prometheusUrl" in everything.chart_values("kured")["configuration"]
+        watched = everything.chart_values("kured")["configuration"]
+        assert "prometheusUrl" in watched
+        assert watched["alertFiringOnly"] is True
+        assert re.fullmatch(watched["alertFilterRegexp"], "CPUThrottlingHigh")
+        assert not re.fullmatch(watched["alertFilterRegexp"], "GatewayTookOver")
 
     def test_metrics_are_dropped_before_their_volume_is_full(self) -> None:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
