@@ -17,6 +17,8 @@ _FIELD = r"[0-9A-Za-z*?/,-]+"
 _TIMETABLE = re.compile(rf"@(yearly|monthly|weekly|daily|hourly)|{_FIELD}( {_FIELD}){{4}}")
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]")
 
+# Minutes.
+_SHORTEST_WINDOW = 60
 # Kubernetes puts 11 more characters behind a CronJob's name for its jobs, which must be labels.
 _LONGEST_SCHEDULE = 52
 
@@ -255,6 +257,19 @@ class Kured(OptionalChartAddon):
     """Time of day until which machines may reboot; gateways need an hour at least."""
     time_zone: Name = "UTC"
     """Time zone of both, such as `Europe/Berlin`."""
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        start, end = (
+            int(hours) * 60 + int(minutes)
+            for hours, _, minutes in (
+                time.partition(":") for time in (self.start_time, self.end_time)
+            )
+        )
+        # The active gateway waits for the others first.
+        if (end - start) % (24 * 60) < _SHORTEST_WINDOW:
+            raise ValueError("endTime must be an hour after startTime, or later")
+        return self
 
 
 class AddonsSettings(Settings):

@@ -771,6 +771,7 @@ class TestSettings:
             ({"monitoring": {"storageSize": "20 GB"}}, "20Gi"),
             ({"logging": {"retention": "1 month"}}, "15d"),
             ({"kured": {"startTime": "24:00"}}, "time of day"),
+            ({"kured": {"startTime": "23:30", "endTime": "0:29"}}, "an hour after startTime"),
             ({"cni": {"kind": "calico"}}, "cilium"),
             ({"cinder": {}}, "did you mean addons.cinderCsi"),
         ],
