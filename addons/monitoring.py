@@ -29,6 +29,26 @@ GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 # What Grafana's sidecars find dashboards and data sources by.
 _DASHBOARD = {"grafana_dashboard": "1"}
 _DATA_SOURCE = {"grafana_datasource": "1"}
+# The chart's objects are made side by side, and an operator that starts before one of its kinds
+# is there never looks for that kind again.
+_KINDS = (
+    "alertmanagerconfigs",
+    "alertmanagers",
+    "podmonitors",
+    "probes",
+    "prometheusagents",
+    "prometheuses",
+    "prometheusrules",
+    "scrapeconfigs",
+    "servicemonitors",
+    "thanosrulers",
+)
+AFTER_ITS_KINDS = {
+    "config.kubernetes.io/depends-on": ",".join(
+        f"apiextensions.k8s.io/CustomResourceDefinition/{kind}.monitoring.coreos.com"
+        for kind in _KINDS
+    )
+}
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
 # Prometheus deletes the oldest metrics rather than fill its volume.
 _FULL_PERCENT = 85
@@ -73,6 +93,7 @@ def values(
             "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
         },
         "prometheusOperator": {
+            "annotations": AFTER_ITS_KINDS,
             # Its certificate is made by a Helm hook, and hooks do not run here.
             "admissionWebhooks": {"enabled": False},
             "tls": {"enabled": False},

@@ -32,6 +32,8 @@ def values(settings: Snapshots) -> dict[str, Any]:
                 "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"},
                 "driver": cinder_csi.DRIVER,
                 "deletionPolicy": settings.deletion_policy,
+                # Else Cinder refuses a snapshot of a volume that a pod is using.
+                "parameters": {"force-create": "true"},
             }
         ],
     }

@@ -29,6 +29,10 @@ check() {
     return 0
   }
   others_well || return 0
+  api_ready 127.0.0.1:6443 || {
+    log "a reboot is wanted: it waits until the API answers"
+    return 0
+  }
   if [[ -n ${PEERS:-} ]]; then
     if holds_vip; then
       ((open >= ROUND)) || {
@@ -36,8 +40,8 @@ check() {
         return 0
       }
       hand_over || return 0
-    elif ! api_ready "$VIP:6443"; then
-      log "a reboot is wanted: it waits until the API answers on $VIP"
+    elif ! alive "$VIP"; then
+      log "a reboot is wanted: it waits until another gateway serves $VIP"
       return 0
     fi
   fi
@@ -72,11 +76,16 @@ nobody_at_work() {
 others_well() {
   local peer
   for peer in ${PEERS:-}; do
-    curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 "http://$peer:8405/healthz" || {
+    alive "$peer" || {
       log "a reboot is wanted: it waits for the gateway $peer, whose HAProxy does not answer"
       return 1
     }
   done
+}
+
+# alive ADDRESS: does the HAProxy of the gateway that has this address answer?
+alive() {
+  curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 "http://$1:8405/healthz"
 }
 
 holds_vip() {
@@ -95,7 +104,7 @@ hand_over() {
 }
 
 served_by_another() {
-  ! holds_vip && api_ready "$VIP:6443"
+  ! holds_vip && alive "$VIP"
 }
 
 require_root

@@ -82,7 +82,8 @@ listen ssh-$index
   haproxy_apply "$config"
 }
 
-# Whether this gateway's HAProxy lives, for the other gateways; its metrics, for Prometheus.
+# Whether this gateway's HAProxy lives, and at the VIP that of the active one, for the other
+# gateways; its metrics, for Prometheus.
 haproxy_status() {
   local metrics=''
   [[ ${METRICS:-false} != true ]] ||
@@ -92,6 +93,7 @@ haproxy_status() {
 frontend status
   mode http
   bind $NODE_IP:$STATUS_PORT
+  bind $VIP:$STATUS_PORT
   http-request return status 200 content-type text/plain string ok if { path /healthz }$metrics
   http-request return status 404
 EOT

@@ -137,6 +137,10 @@ def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, 
     memory(cluster, "the default set")
     start = time.monotonic()
     cluster.up(addons=wanted(base, enabled=True))
+    cluster.kubectl(
+        *("-n", "monitoring", "wait", "prometheus", "--all"),
+        *("--for=condition=Available", "--timeout=300s"),
+    )
     wait_until(lambda: not starting(cluster), "every pod ready", 300)
     seconds = time.monotonic() - start
     print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)

@@ -105,7 +105,7 @@ def test_gateways_ask_each_other_whether_they_live(gateway: Callable[..., Machin
     machine = gateway()
     machine.run("gateway.sh", "configure")
     status = section(machine.read(HAPROXY), "frontend status")
-    assert "  bind 10.8.0.12:8405\n" in status
+    assert "  bind 10.8.0.12:8405\n  bind 10.8.0.10:8405\n" in status
     assert "path /healthz" in status
     assert "prometheus" not in status
     assert not machine.called("fake-install metrics")

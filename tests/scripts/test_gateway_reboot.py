@@ -98,7 +98,13 @@ def test_never_while_another_gateway_is_down(gateway: Callable[..., Machine], ac
 
 def test_a_backup_waits_until_the_active_one_serves(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.answer("^curl .*10.8.0.10:6443/readyz", status=7)
+    machine.answer("^curl .*10.8.0.10:8405/healthz", status=7)
+    assert not rebooted(machine)
+
+
+def test_nobody_goes_while_the_api_is_down(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.answer("^curl .*127.0.0.1:6443/readyz", status=22)
     assert not rebooted(machine)
 
 
@@ -116,12 +122,12 @@ def test_the_active_one_gives_the_address_away_before_it_goes(
     machine.answer("^ip .* address show to 10.8.0.10/32")
     machine.answer("^ip .* address show to 10.8.0.10/32", "2: eth7 inet 10.8.0.10/22\n", times=1)
     assert rebooted(machine)
-    machine.order("systemctl stop keepalived.service", "https://10.8.0.10:6443/readyz", REBOOT)
+    machine.order("systemctl stop keepalived.service", "http://10.8.0.10:8405/healthz", REBOOT)
 
 
 def test_the_active_one_stays_when_nobody_takes_over(gateway: Callable[..., Machine]) -> None:
     machine = gateway("Sat 02:00", active=True)
-    machine.answer("^curl .*10.8.0.10:6443/readyz", status=7)
+    machine.answer("^curl .*10.8.0.10:8405/healthz", status=7)
     assert not rebooted(machine)
     machine.order("systemctl stop keepalived.service", "systemctl start keepalived.service")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -124,8 +125,12 @@ class TestIngress:
                 f"http://{self.address(live)}/cgi-bin/who", headers={"Host": name}
             )
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(request, timeout=5) as answer:
-                seen[:] = [answer.read().decode().strip()]
+            try:
+                with opener.open(request, timeout=5) as answer:
+                    seen[:] = [answer.read().decode().strip()]
+            except urllib.error.HTTPError as error:
+                error.close()
+                return False
             return True
 
         until(asked, "an answer through the ingress", 90)
@@ -204,10 +209,12 @@ def test_a_pods_log_is_found(live: Live) -> None:
     )
 
 
-def test_kured_runs_on_every_node(live: Live) -> None:
+def test_kured_runs_where_it_should(live: Live) -> None:
     if not live.has("daemonset", kured.CHART.name, kured.NAMESPACE):
         pytest.skip("kured is not installed")
     status = json.loads(
         live.kubectl("get", "ds", kured.CHART.name, "-n", kured.NAMESPACE, "-o", "json")
     )["status"]
-    assert status["numberReady"] == len(live.get("nodes"))
+    if status["desiredNumberScheduled"] == 0:
+        pytest.skip("kured is meant for no node here")
+    assert status["numberReady"] == status["desiredNumberScheduled"]

@@ -283,6 +283,18 @@ class TestValues:
         assert re.fullmatch(watched["alertFilterRegexp"], "CPUThrottlingHigh")
         assert not re.fullmatch(watched["alertFilterRegexp"], "GatewayTookOver")
 
+    def test_the_operator_starts_when_its_kinds_are_there(self, everything: AddonsRun) -> None:
+        # One that starts earlier never looks for them again.
+        operator = everything.chart_values("kube-prometheus-stack")["prometheusOperator"]
+        kinds = operator["annotations"]["config.kubernetes.io/depends-on"].split(",")
+        assert len(kinds) == 10
+        definition = "apiextensions.k8s.io/CustomResourceDefinition"
+        assert f"{definition}/prometheuses.monitoring.coreos.com" in kinds
+
+    def test_volumes_in_use_can_have_snapshots(self, everything: AddonsRun) -> None:
+        [kind] = everything.chart_values("snapshot-controller")["volumeSnapshotClasses"]
+        assert kind["parameters"] == {"force-create": "true"}
+
     def test_metrics_are_dropped_before_their_volume_is_full(self) -> None:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
         spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
