@@ -117,7 +117,7 @@ def _of_node(source: str) -> list[Rule]:
 
 
 def _of_prometheus(source: str) -> list[Rule]:
-    """What Prometheus asks: it may be on any node, and its packets leave with that one's address."""
+    """What Prometheus asks: it may be on any node, and leaves that one with its address."""
     return [
         Rule(role=role, source=source, protocol="tcp", first=port, last=port, why=why)
         for role, port, why in METRICS

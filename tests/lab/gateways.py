@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from lab.cloud import namespace
 from tests.lab.cluster import Cluster, run
-from tests.lab.project import BOOT_ID
+from tests.lab.login import BOOT_ID
 
 NODE_ENV = "/etc/openstack-kubernetes/node.env"
 REBOOT = "openstack-kubernetes-reboot.service"
