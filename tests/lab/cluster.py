@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +173,3 @@ def left_in_project() -> dict[str, list[str]]:
         g["Name"] for g in openstack("security", "group", "list") if g["Name"] != "default"
     ]
     return {kind: names for kind, names in found.items() if names}
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float) -> None:
-    """Ask every second until it is true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"{what}: not within {seconds} s"
-        time.sleep(1)

@@ -4,41 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import Cluster, left_in_project, openstack, run, wait_until
-
-WEB = """
-apiVersion: v1
-kind: Pod
-metadata: {name: web, labels: {app: web}}
-spec:
-  containers:
-  - name: web
-    image: docker.io/lab/busybox:1
-    imagePullPolicy: Never
-    command: [httpd, -f, -p, "8080", -h, /etc]
----
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec:
-  selector: {app: web}
-  ports: [{port: 80, targetPort: 8080}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: client, labels: {app: client}}
-spec:
-  containers:
-  - name: client
-    image: docker.io/lab/busybox:1
-    imagePullPolicy: Never
-    command: [sleep, "3600"]
-"""
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
 
 CLAIM = """
 apiVersion: v1
@@ -57,13 +29,6 @@ spec:
     command: [sh, -c, "echo kept > /data/file; sleep 3600"]
     volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
-"""
-
-DENY = """
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {name: deny}
-spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress]}
 """
 
 # A pod in its node's network, or in that of the pods.
@@ -123,17 +88,6 @@ def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> 
             assert body not in user_data or "one-time" in name, (server["Name"], name)
 
 
-def test_pods_talk_by_name_and_a_policy_keeps_them_apart(cluster: Cluster) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=WEB)
-    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s")
-    fetch = ("exec", "client", "--", "wget", "-q", "-T", "5", "-O", "-", "http://web/hostname")
-    assert cluster.kubectl(*fetch).strip() == "web"
-    cluster.kubectl("apply", "-f", "-", stdin=DENY)
-    assert cluster.kubectl(*fetch, check=False) == ""
-    cluster.kubectl("delete", "networkpolicy", "deny")
-    cluster.kubectl("delete", "pod,service", "-l", "app", "--wait=false", check=False)
-
-
 def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> None:
     for name, host_network in (("in-nodes", "true"), ("in-pods", "false")):
         pod = SLEEPER.format(name=name, host_network=host_network)
@@ -158,10 +112,14 @@ def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
     # It stays: destroy must find and delete it.
 
 
-def test_metrics_are_there_for_kubectl_top(cluster: Cluster) -> None:
-    wait_until(
-        lambda: "small-worker-0" in cluster.kubectl("top", "nodes", check=False), "metrics", 120
+def test_what_every_live_cluster_must_do(cluster: Cluster) -> None:
+    checks = run(
+        *(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/smoke"),
+        KUBECONFIG=str(cluster.kubeconfig),
+        SMOKE_IMAGE="docker.io/lab/busybox:1",
     )
+    print(checks)
+    assert "6 passed" in checks
 
 
 def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from tests.smoke.live import Live
 def live() -> Iterator[Live]:
     """The cluster that KUBECONFIG names."""
     if "KUBECONFIG" not in os.environ:
-        pytest.skip("KUBECONFIG is not set")
+        pytest.exit("set KUBECONFIG to the kubeconfig of the cluster to check", returncode=2)
     cluster = Live(f"smoke-{uuid.uuid4().hex[:6]}")
     cluster.kubectl("create", "namespace", cluster.namespace)
     try:
