@@ -23,8 +23,9 @@ from lab import image, settings
 from lab.cloud import inside, namespace
 from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
-from tests.lab.cluster import Cluster, left_in_project, openstack, wait_until
+from tests.lab.cluster import Cluster, left_in_project, openstack
 from tests.lab.gateways import Gateway, Poll
+from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
 
@@ -141,7 +142,7 @@ def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, 
         *("-n", "monitoring", "wait", "prometheus", "--all"),
         *("--for=condition=Available", "--timeout=300s"),
     )
-    wait_until(lambda: not starting(cluster), "every pod ready", 300)
+    until(lambda: not starting(cluster), "every pod ready", 300)
     seconds = time.monotonic() - start
     print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)
     assert seconds < 300
@@ -219,15 +220,15 @@ def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -
         # While the backup is down, the active one stays.
         active.ask()
         assert active.boot() == boots[active.index]
-        wait_until(lambda: backup.boot() not in ("", boots[backup.index]), "the backup back", 90)
+        until(lambda: backup.boot() not in ("", boots[backup.index]), "the backup back", 90)
 
         def gone() -> bool:
             active.ask()
             return active.boot() != boots[active.index]
 
         # HAProxy answers later than sshd does.
-        wait_until(gone, "the active one's turn", 60)
-        wait_until(lambda: active.boot() not in ("", boots[active.index]), "it is back", 90)
+        until(gone, "the active one's turn", 60)
+        until(lambda: active.boot() not in ("", boots[active.index]), "it is back", 90)
         assert backup.is_active()
     assert poll.longest < 5, poll.longest
     print(f"\nAPI out of reach for {poll.longest:.1f} s at most", file=sys.stderr)
@@ -242,7 +243,7 @@ def test_they_leave_nothing_behind(
     assert not [each for each in ("monitoring", "snapshots") if f"namespace/{each}\n" in names]
     kinds = cluster.kubectl("get", "crds", "-o", "name")
     assert "monitoring.coreos.com" not in kinds
-    wait_until(lambda: volumes() <= volumes_before, "volumes gone", 120)
+    until(lambda: volumes() <= volumes_before, "volumes gone", 120)
     ours = cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
     assert not [line for line in ours.splitlines() if "prometheus" in line or "snapshot" in line]
     assert cluster.up() == {}
@@ -285,7 +286,7 @@ def top(cluster: Cluster) -> str:
 
 def memory(cluster: Cluster, what: str) -> None:
     """Print what the pods use, by node and in all: the README's figures."""
-    wait_until(lambda: "kube-system" in top(cluster), "metrics", 120)
+    until(lambda: "kube-system" in top(cluster), "metrics", 120)
     used = {
         (line.split()[0], line.split()[1]): int(line.split()[3].removesuffix("Mi"))
         for line in top(cluster).splitlines()
