@@ -107,6 +107,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
     pools = [
         {
             "name": "tainted",
+            "flavor": "lab.2c3g",
             "count": 1,
             "labels": {"example.org/disk": "fast"},
             "taints": [{"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}],
