@@ -198,17 +198,28 @@ leave() {
   log "$NODE_NAME has left the cluster"
 }
 
-# A healthy node does not go while another one is ill; an ill one may always go.
+# A healthy node does not go while another one is ill; an ill one may always go. Others may be coming
+# up or leaving at this moment, in this pool or beside it: they are waited for.
 others_are_well() {
-  local names name ill=()
-  names=$(kube get nodes -o jsonpath='{.items[*].metadata.name}') || die "the nodes could not be listed"
+  wait_for "${OTHERS_TIMEOUT:-300}" "the other nodes to be Ready" no_other_is_ill ||
+    die "not Ready: ${ill[*]}. Taking $NODE_NAME away now could cost the cluster more than it has to spare: bring them back, or remove them first"
+}
+
+no_other_is_ill() {
+  local names name
+  # The API may be away for a moment, too.
+  ill=("nobody knows which nodes, for they cannot be listed")
+  names=$(kube get nodes -o jsonpath='{.items[*].metadata.name}') || return
+  ill=()
   for name in $names; do
     [[ $name != "$NODE_NAME" ]] || continue
-    read_node "$name" || die "the Node $name could not be read"
+    read_node "$name" || {
+      ill=("$name, or it cannot be read")
+      return 1
+    }
     [[ -z $node_exists ]] || node_is_well || ill+=("$name")
   done
-  ((!${#ill[@]})) ||
-    die "not Ready: ${ill[*]}. Taking $NODE_NAME away now could cost the cluster more than it has to spare: bring them back, or remove them first"
+  ((!${#ill[@]}))
 }
 
 # What is left of etcd must keep its majority, and be well.

@@ -56,7 +56,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer("get node demo-worker-0", node("demo-worker-0"))
         made.answer("get node demo-worker-1", node("demo-worker-1"))
         made.answer("^ssh .*worker.sh state", "joined\n")
-        made.environment.update(READY_TIMEOUT="1", DETACH_TIMEOUT="1", SWEEP_TIMEOUT="1")
+        made.environment.update(READY_TIMEOUT="1", DETACH_TIMEOUT="1", OTHERS_TIMEOUT="1")
         return made
 
     return machine
@@ -336,6 +336,14 @@ def test_a_healthy_node_stays_while_another_is_ill(make: Callable[..., Machine])
     assert result.status == 1
     assert "not Ready: demo-worker-1" in result.log
     assert not machine.called("cordon")
+
+
+def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-1", node("demo-worker-1", "False", "sick"), times=2)
+    result = leave(machine)
+    assert result.status == 0, result
+    machine.order("get node demo-worker-1", "cordon demo-worker-0")
 
 
 def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
