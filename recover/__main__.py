@@ -57,7 +57,7 @@ def _recover(state: State, *, yes: bool) -> int:
 
 
 def _strays(state: State) -> list[Stray]:
-    cloud = connect(login(state.config().get, os.environ))
+    cloud = connect(login(state.provider_config().get, os.environ))
     known = state.known
     return [
         stray

@@ -7,8 +7,11 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+_PROVIDER = "openstack:"
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,13 @@ class State:
         stack: its name; the selected one if None.
         config_file: its configuration, if it is not beside Pulumi.yaml.
 
-    Raises:
-        PulumiError: there is no such stack, or the CLI cannot reach it. So do all methods.
+    Whatever needs the CLI raises a PulumiError: there is no such stack, or it cannot be reached.
     """
 
     def __init__(self, *, stack: str | None, config_file: Path | None) -> None:
         self.name = stack or "the selected stack"
         self._arguments = ["--stack", stack] if stack else []
         self._config_file = ["--config-file", str(config_file)] if config_file else []
-        self._exported: dict[str, Any] = json.loads(self._pulumi("stack", "export"))
 
     @property
     def begun(self) -> list[Begun]:
@@ -59,19 +60,32 @@ class State:
             ids[each["type"]].add(each.get("id", ""))
         return ids
 
+    @cached_property
+    def _exported(self) -> dict[str, Any]:
+        exported: dict[str, Any] = json.loads(self._pulumi("stack", "export"))
+        return exported
+
     @property
     def _deployment(self) -> dict[str, Any]:
         deployment: dict[str, Any] = self._exported["deployment"]
         return deployment
 
-    def config(self) -> dict[str, str]:
-        """The stack's configuration, secrets in the clear; what is not text is left out."""
+    def provider_config(self) -> dict[str, str]:
+        """What the stack's configuration says to the OpenStack provider, secrets in the clear."""
         listed = json.loads(self._pulumi("config", "--json", "--show-secrets", *self._config_file))
-        return {key: entry["value"] for key, entry in listed.items() if "value" in entry}
+        return {
+            key.removeprefix(_PROVIDER): entry["value"]
+            for key, entry in listed.items()
+            if key.startswith(_PROVIDER) and "value" in entry
+        }
 
     def unlock(self) -> None:
-        """Take the lock of the killed run away."""
+        """Take the lock of the killed run away; the state is read only after that.
+
+        An earlier copy could be older than what a run that was still alive has written since.
+        """
         self._pulumi("cancel", "--yes")
+        self.__dict__.pop("_exported", None)
 
     def forget_begun(self) -> None:
         """Write the state back without its notes of what was being done.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Thing
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from preflight.login import login
 from recover import strays
+from recover.__main__ import main
 from recover.state import State
 from tests.unit.engine import run
 
@@ -75,6 +78,30 @@ def test_of_the_rules_of_a_group_only_the_one_asked_for_is_deleted() -> None:
     assert [stray.id for stray in strays.find(cloud, RULE, asked, known=[])] == ["ssh"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "listed"),
+    [
+        ("networking/network:Network", "networks"),
+        ("networking/router:Router", "routers"),
+        ("networking/secGroup:SecGroup", "security_groups"),
+        ("networking/port:Port", "ports"),
+        ("networking/floatingIp:FloatingIp", "ips"),
+    ],
+)
+def test_an_administrator_deletes_nothing_of_other_projects(kind: str, listed: str) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(**query: Any) -> list[Any]:
+        asked.append(query)
+        return []
+
+    cloud: Any = MagicMock(current_project_id="ours")
+    setattr(cloud.network, listed, answer)
+    inputs = {"name": "demo", "description": "demo", "networkId": "net"}
+    assert strays.find(cloud, f"openstack:{kind}", inputs, known=[]) == []
+    assert asked[0]["project_id"] == "ours"
+
+
 def test_whatever_the_program_makes_in_the_cloud_can_be_found_again() -> None:
     everything = run(
         {
@@ -104,3 +131,26 @@ def test_only_what_was_being_made_is_taken_for_half_made(monkeypatch: pytest.Mon
     state = State(stack="demo", config_file=None)
     assert [begun.name for begun in state.begun] == ["demo-worker-1"]
     assert state.known[SERVER] == {"old"}
+
+
+def test_the_login_is_the_one_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = """{"openstack:cloud": {"value": "mine", "secret": false},
+                 "openstack:password": {"value": "hidden", "secret": true},
+                 "openstack-kubernetes:image": {"value": "debian-13", "secret": false}}"""
+    monkeypatch.setattr(State, "_pulumi", lambda *_: listed)
+    state = State(stack="demo", config_file=None)
+    assert state.provider_config() == {"cloud": "mine", "password": "hidden"}
+    assert login(state.provider_config().get, {}).value == "mine"
+
+
+def test_the_state_is_read_after_the_lock_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def pulumi(_: State, *arguments: str, stdin: str | None = None) -> str:
+        said.append(arguments[0])
+        return '{"deployment": {"pending_operations": []}}'
+
+    monkeypatch.setattr(State, "_pulumi", pulumi)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes"])
+    assert main() == 0
+    assert said == ["cancel", "stack"]
