@@ -55,8 +55,13 @@ def _strays(
     ]
 
 
+def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:
+    """Things of that name in this project: Neutron shows an administrator those of all others."""
+    return {"name": inputs["name"], "project_id": cloud.current_project_id}
+
+
 def _networks(cloud: Connection, inputs: Inputs) -> list[Stray]:
-    found = cloud.network.networks(name=inputs["name"])
+    found = cloud.network.networks(**_own(cloud, inputs))
     return _strays("network", found, cloud.network.delete_network)
 
 
@@ -66,7 +71,7 @@ def _subnets(cloud: Connection, inputs: Inputs) -> list[Stray]:
 
 
 def _routers(cloud: Connection, inputs: Inputs) -> list[Stray]:
-    found = cloud.network.routers(name=inputs["name"])
+    found = cloud.network.routers(**_own(cloud, inputs))
     return _strays("router", found, cloud.network.delete_router)
 
 
@@ -85,7 +90,7 @@ def _router_interfaces(cloud: Connection, inputs: Inputs) -> list[Stray]:
 
 
 def _security_groups(cloud: Connection, inputs: Inputs) -> list[Stray]:
-    found = cloud.network.security_groups(name=inputs["name"])
+    found = cloud.network.security_groups(**_own(cloud, inputs))
     return _strays("security group", found, cloud.network.delete_security_group)
 
 
@@ -112,14 +117,16 @@ def _security_group_rules(cloud: Connection, inputs: Inputs) -> list[Stray]:
 
 
 def _ports(cloud: Connection, inputs: Inputs) -> list[Stray]:
-    found = cloud.network.ports(name=inputs["name"], network_id=inputs["networkId"])
+    found = cloud.network.ports(**_own(cloud, inputs), network_id=inputs["networkId"])
     return _strays("port", found, cloud.network.delete_port)
 
 
 def _floating_ips(cloud: Connection, inputs: Inputs) -> list[Stray]:
     found = (
         address
-        for address in cloud.network.ips(description=inputs["description"])
+        for address in cloud.network.ips(
+            description=inputs["description"], project_id=cloud.current_project_id
+        )
         if address.port_id is None
     )
     return _strays("floating IP", found, cloud.network.delete_ip, called="floating_ip_address")
