@@ -1,4 +1,4 @@
-"""Delete what the cluster's own controllers made in the cloud: load balancers and volumes.
+"""Delete what the cluster's own controllers made in the cloud: load balancers, volumes and so on.
 
 `pulumi destroy` runs it when the servers are gone and the network is not, so it needs no
 Kubernetes API. By hand: `python leftovers.py CLUSTER`, with a login in the environment (`OS_CLOUD`,
@@ -7,9 +7,11 @@ or `OS_AUTH_URL` and so on), as the OpenStack provider takes it.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from openstack.connection import Connection
+from openstack.exceptions import ConflictException
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from preflight.fetch import connect
@@ -24,9 +26,12 @@ PATIENCE = 300
 
 def sweep(cloud: Connection, cluster: str) -> list[str]:
     """Order everything of the cluster deleted; returns what was found, one text for each."""
-    return (
-        _load_balancers(cloud, cluster) + _floating_ips(cloud, cluster) + _volumes(cloud, cluster)
-    )
+    return [
+        *_load_balancers(cloud, cluster),
+        *_floating_ips(cloud, cluster),
+        *_security_groups(cloud, cluster),
+        *_volumes(cloud, cluster),
+    ]
 
 
 def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
@@ -34,9 +39,12 @@ def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
         return []
     # The cloud controller names them kube_service_<cluster>_<namespace>_<service>.
     prefix = f"kube_service_{cluster}_"
-    ours = [b for b in cloud.load_balancer.load_balancers() if b.name.startswith(prefix)]
+    # An administrator is shown those of all projects, here and below.
+    listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
+    ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
     for balancer in ours:
-        if balancer.provisioning_status != "PENDING_DELETE":
+        # In between Octavia refuses; the next round asks again.
+        if balancer.provisioning_status in ("ACTIVE", "ERROR"):
             cloud.load_balancer.delete_load_balancer(balancer, cascade=True)
     return [f"load balancer {balancer.name}" for balancer in ours]
 
@@ -44,10 +52,23 @@ def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
 def _floating_ips(cloud: Connection, cluster: str) -> list[str]:
     # The cloud controller's own words: "Floating IP for Kubernetes external service ... ".
     mark = f" from cluster {cluster}"
-    ours = [a for a in cloud.network.ips() if (a.description or "").endswith(mark)]
+    listed = cloud.network.ips(project_id=cloud.current_project_id)
+    ours = [address for address in listed if (address.description or "").endswith(mark)]
     for address in ours:
         cloud.network.delete_ip(address)
     return [f"floating IP {address.floating_ip_address}" for address in ours]
+
+
+def _security_groups(cloud: Connection, cluster: str) -> list[str]:
+    # One for each Service behind Octavia: "Security Group for ... Service LoadBalancer in ...".
+    mark = f" Service LoadBalancer in cluster {cluster}"
+    listed = cloud.network.security_groups(project_id=cloud.current_project_id)
+    ours = [group for group in listed if (group.description or "").endswith(mark)]
+    for group in ours:
+        # The ports of nodes have it as well, and may go at this moment.
+        with contextlib.suppress(ConflictException):
+            cloud.network.delete_security_group(group)
+    return [f"security group {group.name}" for group in ours]
 
 
 def _volumes(cloud: Connection, cluster: str) -> list[str]:
