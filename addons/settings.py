@@ -266,9 +266,10 @@ class Kured(OptionalChartAddon):
                 time.partition(":") for time in (self.start_time, self.end_time)
             )
         )
-        # The active gateway waits for the others first.
-        if (end - start) % (24 * 60) < _SHORTEST_WINDOW:
-            raise ValueError("endTime must be an hour after startTime, or later")
+        # The active gateway waits for the others first. Of a window over midnight kured takes both
+        # times to be of one day: no node would ever reboot.
+        if end - start < _SHORTEST_WINDOW:
+            raise ValueError("endTime must be an hour after startTime, or later on the same day")
         return self
 
 
