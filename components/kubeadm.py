@@ -153,6 +153,21 @@ def cluster_configuration(cluster: ClusterSpec) -> Document:
     return document
 
 
+def kubelet_configuration(over: Mapping[str, Any]) -> Document:
+    """The KubeletConfiguration of every node, with `over` laid on it."""
+    return merge(
+        {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "cgroupDriver": "systemd",
+            "rotateCertificates": True,
+            "shutdownGracePeriod": "30s",
+            "shutdownGracePeriodCriticalPods": "10s",
+        },
+        over,
+    )
+
+
 def init_file(cluster: ClusterSpec, registration: Registration) -> str:
     """`kubeadm-init.yaml` of the control plane that may initialise the cluster."""
     init = {
@@ -163,17 +178,6 @@ def init_file(cluster: ClusterSpec, registration: Registration) -> str:
         # kubeadm always makes one token; nobody uses it, so it is gone soon.
         "bootstrapTokens": [{"ttl": "1m0s"}],
     }
-    kubelet = merge(
-        {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "cgroupDriver": "systemd",
-            "rotateCertificates": True,
-            "shutdownGracePeriod": "30s",
-            "shutdownGracePeriodCriticalPods": "10s",
-        },
-        cluster.kubelet,
-    )
     kube_proxy = merge(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -183,7 +187,9 @@ def init_file(cluster: ClusterSpec, registration: Registration) -> str:
         },
         cluster.kube_proxy,
     )
-    return dump(init, cluster_configuration(cluster), kubelet, kube_proxy)
+    return dump(
+        init, cluster_configuration(cluster), kubelet_configuration(cluster.kubelet), kube_proxy
+    )
 
 
 def join_file(registration: Registration, *, control_plane: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -181,7 +183,13 @@ class WorkerPool(pulumi.ComponentResource):
                 script="worker.sh",
                 verb="prepare",
                 files={**args.node_files, "kubeadm-join.yaml": join},
-                environment=args.environment,
+                environment={
+                    **args.environment,
+                    # Workers read the settings in the cluster: a change must make them look.
+                    "KUBELET_CONFIG_SHA256": _sum(
+                        kubeadm.kubelet_configuration(cluster.kubelet.extra_config)
+                    ),
+                },
                 gate_environment={
                     "NODE_LABELS": ",".join(f"{k}={v}" for k, v in args.pool.labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(args.pool.taints),
@@ -194,3 +202,7 @@ class WorkerPool(pulumi.ComponentResource):
             ),
             child,
         )
+
+
+def _sum(document: kubeadm.Document) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

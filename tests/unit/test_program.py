@@ -95,6 +95,12 @@ def test_what_changes_on_existing_workers_comes_in_turn_and_after_control_planes
     assert settled.waits_for(change, command(settled, "demo-master-2-gate"))
 
 
+def test_new_kubelet_settings_reach_workers(settled: Run) -> None:
+    changed = run({"workerCount": 3, "kubelet": {"extraConfig": {"maxPods": 200}}}, existing=NODES)
+    name = "demo-worker-0-bootstrap"
+    assert command(changed, name).inputs["stdin"] != command(settled, name).inputs["stdin"]
+
+
 def test_a_new_worker_waits_for_no_existing_one(settled: Run) -> None:
     new = server(settled, "demo-worker-2")
     assert not any(settled.waits_for(new, server(settled, name)) for name in NODES)
