@@ -254,7 +254,7 @@ class Kured(OptionalChartAddon):
     start_time: TimeOfDay = "01:00"
     """Time of day from which machines may reboot."""
     end_time: TimeOfDay = "05:00"
-    """Time of day until which machines may reboot; gateways need an hour at least."""
+    """Time of day until which machines may reboot; an hour after `startTime` or later."""
     time_zone: Name = "UTC"
     """Time zone of both, such as `Europe/Berlin`."""
 

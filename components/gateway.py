@@ -214,7 +214,6 @@ class Gateway(pulumi.ComponentResource):
                     "NODE_NAME": f"{args.cluster_name}-gateway-{index}",
                     "NODE_IP": str(gateways[index]),
                     "VIP": str(args.addresses.vip),
-                    "VIP_PREFIX": args.addresses.network.prefixlen,
                     "VRRP_ID": int(args.addresses.vip) % 254 + 1,
                     "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
                     "PEERS": " ".join(str(a) for a in gateways if a != gateways[index]),
