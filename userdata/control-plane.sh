@@ -144,7 +144,10 @@ enter_cluster() {
     log "an earlier try was cut off"
     systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
   fi
-  if others_answer || { others_live && wait_for_others; }; then
+  if ! others_answer && others_live; then
+    wait_for_others || die "a cluster exists, but the API of none of its control planes becomes ready: bring them back first (do they have their majority?). Nothing was initialised beside it"
+  fi
+  if [[ -n $ready ]]; then
     join_cluster
   elif [[ ${INITIALISE:-false} == true ]]; then
     if half_done; then

@@ -134,7 +134,9 @@ def test_beside_a_cluster_that_is_ill_nobody_initialises(make: Callable[..., Mac
     machine = make()
     others(machine, a23=LISTENING)
     result = converge(machine)
+    assert result.status == 1
     assert "something listens at 10.8.0.23" in result.log
+    assert not machine.called("kubeadm init")
     assert not machine.called("kubeadm join")
 
 
