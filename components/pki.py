@@ -84,9 +84,10 @@ class Pki(pulumi.ComponentResource):
                 ssh.public_key_openssh.apply(str.strip),
             )
         else:
-            self.ssh_private_key = args.ssh_private_key
+            # `pulumi config set` cuts off the newline at the end, without which ssh takes no key.
+            self.ssh_private_key = args.ssh_private_key.apply(lambda key: f"{key.strip()}\n")
             self.ssh_public_key = tls.get_public_key_output(
-                private_key_openssh=args.ssh_private_key
+                private_key_openssh=self.ssh_private_key
             ).public_key_openssh.apply(str.strip)
 
         # 32 bytes for secretbox, drawn from a generated key: the TLS provider has no plain random.

@@ -92,8 +92,12 @@ has_new_version() {
   read_node "$NODE_NAME" && [[ $node_version == "$KUBERNETES_VERSION" ]]
 }
 
+# Waiting helps against silence, not against a refusal: sshd falls silent for who is refused often.
 node_state() {
-  on_node_script state >"$FOLDER/state" 2>/dev/null </dev/null
+  on_node_script state >"$FOLDER/state" 2>"$FOLDER/refused" </dev/null && return
+  ! grep -qE 'Permission denied|Host key verification failed' "$FOLDER/refused" ||
+    die "$SSH_USER@$TARGET_IP refuses the login: $(tail -n 1 "$FOLDER/refused")"
+  return 1
 }
 
 # Ready, or not Ready for the sole reason that the cluster has no network add-on yet: it comes

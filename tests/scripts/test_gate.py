@@ -120,6 +120,16 @@ def test_ssh_checks_the_host_key_it_was_given(make: Callable[..., Machine]) -> N
     assert (machine.folder / "ssh_key").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_refused_login_is_not_tried_again(make: Callable[..., Machine]) -> None:
+    machine = make()
+    refusal = "debian@10.8.0.41: Permission denied (publickey).\n"
+    machine.answer("^ssh .*worker.sh state", status=255, complains=refusal)
+    result = ready(machine)
+    assert result.status == 1
+    assert "refuses the login: debian@10.8.0.41: Permission denied" in result.log
+    assert len(machine.called("worker.sh state")) == 1
+
+
 def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) -> None:
     machine = make()
     assert ready(machine).status == 0

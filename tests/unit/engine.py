@@ -117,7 +117,8 @@ class Cloud(Mocks):
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """A data source: the thing asked for exists."""
-        return {**args.args, "id": f"{args.args.get('name', 'any')}-id", "mtu": 1450}, []
+        found = {"id": f"{args.args.get('name', 'any')}-id", "mtu": 1450, "publicKeyOpenssh": "key"}
+        return {**args.args, **found}, []
 
 
 class Recorder(MockMonitor):
@@ -158,12 +159,14 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     *,
     existing: Iterable[str] = (),
+    secret: Iterable[str] = (),
     preview: bool = False,
     stack: str = "demo",
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
-    `existing` are the machines that the stack's last good update left behind.
+    `existing` are the machines that the stack's last good update left behind, `secret` the keys
+    that were set with `--secret`.
     """
     recorded = Run()
     cloud = Cloud(existing)
@@ -179,7 +182,8 @@ def run(
             )
             for key, value in settings.items()
             if value is not None
-        }
+        },
+        [f"{PROJECT}:{key}" for key in secret],
     )
 
     # Where the provider's cloud is; nobody is asked.

@@ -37,14 +37,24 @@ def command(of: Run, name: str) -> Recorded:
     return of.one(COMMAND, name)
 
 
-def node_env(of: Recorded) -> dict[str, str]:
-    """The settings in the folder that a command's script gets."""
+def file_of(of: Recorded, name: str) -> str:
+    """A file in the folder that a command's script gets."""
     packed = base64.b64decode(of.inputs["stdin"])
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        file = tar.extractfile("node.env")
+        file = tar.extractfile(name)
         assert file is not None
-        lines = file.read().decode().splitlines()
-    return dict(line.split("=", 1) for line in lines)
+        return file.read().decode()
+
+
+def node_env(of: Recorded) -> dict[str, str]:
+    """The settings in that folder."""
+    return dict(line.split("=", 1) for line in file_of(of, "node.env").splitlines())
+
+
+def test_a_key_of_the_users_own_ends_with_the_newline_that_ssh_wants() -> None:
+    own = run({"sshPrivateKey": "-----BEGIN\nkey\n-----END"}, secret=["sshPrivateKey"])
+    key = file_of(command(own, "demo-worker-0-gate"), "ssh_key")
+    assert key == "-----BEGIN\nkey\n-----END\n"
 
 
 @pytest.mark.parametrize("preview", [True, False])
