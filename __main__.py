@@ -164,4 +164,4 @@ pulumi.export(
     ),
 )
 pulumi.export("sshPrivateKey", pki.ssh_private_key)
-pulumi.export("kubernetesVersion", cluster.kubernetes_version)
+pulumi.export("kubernetesVersion", control_plane.version)

@@ -47,6 +47,9 @@ class ControlPlane(pulumi.ComponentResource):
     gateway_kubeconfig: pulumi.Output[str]
     gates: Gates
     nodes: Sequence[NodeOutput]
+    # Of Kubernetes; known when every control plane has it. The engine takes the stack's outputs all
+    # at once, so a run that fails here leaves those of the last good one.
+    version: pulumi.Output[str]
 
     def __init__(
         self, name: str, args: ControlPlaneArgs, opts: pulumi.ResourceOptions | None = None
@@ -76,6 +79,9 @@ class ControlPlane(pulumi.ComponentResource):
             )
         self.gates = gates
         self.nodes = nodes
+        self.version = pulumi.Output.all(*(gate.urn for _, gate in gates)).apply(
+            lambda _: args.cluster.kubernetes_version
+        )
         self.api_ready = Script(
             f"{name}-api",
             "gate.sh",

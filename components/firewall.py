@@ -57,7 +57,7 @@ def rules(
     """
     outside = [
         Rule(role="gateway", source=cidr, protocol="tcp", first=first, last=last, why=why)
-        for cidr in allowed
+        for cidr in dict.fromkeys(allowed)
         for first, last, why in (
             (22, 22, "SSH jump host"),
             (6443, 6443, "Kubernetes API"),
@@ -65,7 +65,7 @@ def rules(
         )
     ] + [
         Rule(role="gateway", source=cidr, protocol="tcp", first=port, last=port, why="ingress")
-        for cidr in ingress
+        for cidr in dict.fromkeys(ingress)
         for port in (80, 443)
     ]
     inside = [
