@@ -492,11 +492,16 @@ mark_configuration() {
 # Whoever joins takes what the cluster has stored, which is old where this machine is the first one
 # to bring something new: another name for the certificate, for example.
 settle_configuration() {
-  local stored
+  local stored running
   rm -f -- "$STATE_DIR/kubeadm-init.sha256"
-  if [[ $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
-    log "the cluster runs $(api_server_version): the next run upgrades this control plane"
-    return
+  # With a new version and a new machine in one run this is the first one that brings the version; no
+  # later run would come here again, for nothing in the folder changes any more.
+  running=$(api_server_version) || running=''
+  if [[ -n $running && $running != "$KUBERNETES_VERSION" ]]; then
+    step "wait for the Node, before the upgrade"
+    wait_for "${READY_TIMEOUT:-300}" "the Node $NODE_NAME to be Ready" own_node_is_ready ||
+      die "the Node $NODE_NAME is not Ready, and its API server runs $running: run again when it is" kubelet.service
+    upgrade
   fi
   stored=$(kube -n kube-system get configmap kubeadm-config -o "jsonpath={.metadata.annotations.$STORED_SUM}") ||
     die "kubeadm's configuration in the cluster could not be read"
@@ -504,7 +509,12 @@ settle_configuration() {
     remember_configuration
   else
     converge_configuration
+    refresh_kubelet_config
   fi
+}
+
+own_node_is_ready() {
+  read_node "$NODE_NAME" && [[ $node_ready == True ]]
 }
 
 # kubeadm's certificates live for a year; upgrades renew them too.

@@ -47,6 +47,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 **values,
             }
         )
+        made.environment["READY_TIMEOUT"] = "1"
         for name in ("kubeconfig", "kubeadm-init.yaml", "kubeadm-join.yaml", "etc/audit.yaml"):
             made.write(name, f"{name}\n")
         for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
@@ -217,7 +218,9 @@ def test_a_cluster_that_answers_is_joined(make: Callable[..., Machine]) -> None:
 # What kubeadm join leaves behind, as far as the script looks at it.
 JOINED = """
 root = here + "/../root/etc/kubernetes/"
-os.makedirs(root + "manifests")
+os.makedirs(root + "manifests", exist_ok=True)
+os.makedirs(here + "/../root/var/lib/kubelet", exist_ok=True)
+open(here + "/../root/var/lib/kubelet/config.yaml", "w").close()
 for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
     with open(root + "manifests/" + pod + ".yaml", "w") as manifest:
         manifest.write("    - --initial-cluster=a\\n    image: k8s/" + pod + ":v1.36.3\\n")
@@ -263,18 +266,44 @@ def test_one_that_joins_a_cluster_that_knows_the_configuration_makes_nothing_ane
     assert machine.has(f"{STATE}/kubeadm-init.sha256")
 
 
-def test_one_that_joins_an_older_cluster_leaves_its_configuration_to_the_upgrade(
+def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[..., Machine]) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    older = JOINED.replace("v1.36.3", "v1.36.2")
+    machine.answer("^kubeadm join", does=older)
+    machine.answer("^kubeadm upgrade (apply|node --)", does=JOINED)
+    machine.answer("kubeadm init phase etcd", does=ETCD_MANIFEST)
+    machine.answer(
+        "kubeadm init phase certs",
+        does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
+    )
+    machine.answer("get node demo-master-0", f"demo-master-0|||{MINE}|v1.36.3|True|fine")
+    machine.answer("get node demo-master-0", "", times=1)
+    machine.answer(
+        "get configmap kubeadm-config .*ClusterConfiguration", "kubernetesVersion: v1.36.2\n"
+    )
+    machine.answer("get configmap kubeadm-config .*annotations", "older")
+    result = converge(machine)
+    assert result.status == 0, result
+    machine.order(
+        "kubeadm join", "kubeadm upgrade apply --yes", "init phase upload-config all",
+        "kubeadm upgrade node phase kubelet-config",
+    )  # fmt: skip
+    assert machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
+def test_one_that_joins_an_older_cluster_stays_undone_when_its_node_is_not_ready(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
+    machine.environment["READY_TIMEOUT"] = "0"
     others(machine, a22=READY)
     machine.answer("^kubeadm join", does=JOINED.replace("v1.36.3", "v1.36.2"))
-    machine.answer("get configmap kubeadm-config .*annotations", "")
+    machine.answer("get node demo-master-0", "")
     result = converge(machine)
-    assert result.status == 0, result
-    assert "the next run upgrades this control plane" in result.log
-    assert not machine.called("init phase")
-    assert not machine.has(f"{STATE}/kubeadm-init.sha256")
+    assert result.status == 1
+    assert "its API server runs v1.36.2: run again when it is" in result.log
+    assert not machine.called("kubeadm upgrade")
 
 
 def test_what_the_first_one_stores_is_the_same_for_every_control_plane(
