@@ -32,7 +32,6 @@ def cloud_config(
         # A cloud image's own user with sudo, under the name that the configuration gives.
         "system_info": {"default_user": {"name": user}},
         "ssh_authorized_keys": [ssh_public_key],
-        "ssh_pwauth": False,
         "ssh_deletekeys": True,
         "ssh_keys": {"ed25519_private": host_key, "ed25519_public": host_public_key},
         # First boot must not fight with apt's timers for the package lock.
@@ -50,15 +49,23 @@ def cloud_config(
         }
     if packages:
         document |= {"package_update": True, "packages": list(packages)}
-    if files:
-        document["write_files"] = [
+    document["write_files"] = [
+        # Not by cloud-init's own `ssh_pwauth`: that starts sshd a second time, under the feet of
+        # whoever was quick enough to connect.
+        {
+            "path": "/etc/ssh/sshd_config.d/10-openstack-kubernetes.conf",
+            "permissions": "0644",
+            "content": "PasswordAuthentication no\n",
+        },
+        *(
             {
                 "path": f"/etc/openstack-kubernetes/boot/{path}",
                 "permissions": "0600",
                 "content": content,
             }
-            for path, content in sorted(files.items())
-        ]
+            for path, content in sorted((files or {}).items())
+        ),
+    ]
     if commands:
         document["runcmd"] = [list(command) for command in commands]
     return "#cloud-config\n" + yaml.safe_dump(document, sort_keys=False, width=10**6)
