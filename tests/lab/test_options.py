@@ -160,17 +160,19 @@ def test_etcd_is_on_its_volume_and_workers_boot_from_theirs(cluster: Cluster) ->
     volumes = {each["Name"] or each["ID"]: each for each in openstack("volume", "list")}
     sizes = sorted(each["Size"] for each in volumes.values())
     assert sizes == [2, 10]
-    master = cluster.ssh("options-master-0", "findmnt --noheadings --output LABEL /var/lib/etcd")
-    assert master.strip() == "etcd"
+    mount = cluster.ssh("options-master-0", "findmnt --noheadings --output TARGET /var/lib/etcd")
+    assert mount.strip() == "/var/lib/etcd"
 
 
 def test_a_secret_is_encrypted_in_etcd_and_its_reading_is_in_the_audit_log(
     cluster: Cluster,
 ) -> None:
     cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=find-me")
-    stored = cluster.etcdctl("options-master-0", "get", "/registry/secrets/default/hidden")
-    assert "k8s:enc:" in stored
-    assert "find-me" not in stored
+    key = "/registry/secrets/default/hidden"
+    answer = json.loads(cluster.etcdctl("options-master-0", "get", key, "--write-out=json"))
+    stored = base64.b64decode(answer["kvs"][0]["value"])
+    assert stored.startswith(b"k8s:enc:")
+    assert b"find-me" not in stored
     log = cluster.ssh("options-master-0", "sudo cat /var/log/kubernetes/audit.log")
     assert '"resource":"secrets","namespace":"default","name":"hidden"' in log
     assert "find-me" not in log
