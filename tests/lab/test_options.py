@@ -82,7 +82,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     run("openstack", "network", "create", SITE)
     run(
         *("openstack", "subnet", "create", SITE, "--network", SITE, "--subnet-range", CIDR),
-        *("--allocation-pool", "start=10.30.0.32,end=10.30.0.250"),
+        # Without the machine's own, which Neutron might give to somebody else before.
+        *("--allocation-pool", "start=10.30.0.32,end=10.30.0.199"),
     )
     run("openstack", "router", "create", SITE, "--external-gateway", EXTERNAL_NETWORK)
     run("openstack", "router", "add", "subnet", SITE, SITE)

@@ -118,10 +118,11 @@ def test_a_closed_port_is_closed_until_a_rule_opens_it(project: Project, server:
 def test_a_second_address_needs_an_allowed_address_pair(project: Project, server: Server) -> None:
     other = project.server("pairs")
     network = project.cloud.network
-    server.ssh("sudo ip address add 10.66.0.200/32 dev eth0")
-    connect = "timeout 3 bash -c '</dev/tcp/10.66.0.200/22'"
+    second = "10.66.0.200"
+    server.ssh(f"sudo ip address add {second}/32 dev eth0")
+    connect = f"timeout 3 bash -c '</dev/tcp/{second}/22'"
     assert other.fails(connect)
-    network.update_port(server.port, allowed_address_pairs=[{"ip_address": "10.66.0.200"}])
+    network.update_port(server.port, allowed_address_pairs=[{"ip_address": second}])
     wait_for("the second address", lambda: not other.fails(connect), 30)
     network.update_port(server.port, allowed_address_pairs=[])
     other.ssh("sudo ip neigh flush all")

@@ -12,6 +12,8 @@ EXTERNAL = "external"
 MOVING = "10.67.0.100"
 # Each server's address is the same in every step.
 ADDRESSES = {"a": "10.67.0.11", "b": "10.67.0.12", "c": "10.67.0.13", "d": "10.67.0.14"}
+# Neutron picks addresses at random, for its DHCP ports too: none of those above.
+RANDOM = {"start": "10.67.0.150", "end": "10.67.0.250"}
 VRRP = "112"
 
 
@@ -21,7 +23,12 @@ class Network:
     def __init__(self, ports_open: Iterable[int], moving: bool, names: Sequence[str]) -> None:
         self.network = openstack.networking.Network("network", name="network")
         self.subnet = openstack.networking.Subnet(
-            "subnet", name="subnet", network_id=self.network.id, cidr=CIDR, ip_version=4
+            "subnet",
+            name="subnet",
+            network_id=self.network.id,
+            cidr=CIDR,
+            ip_version=4,
+            allocation_pools=[openstack.networking.SubnetAllocationPoolArgs(**RANDOM)],
         )
         outside = openstack.networking.get_network(name=EXTERNAL, external=True)
         router = openstack.networking.Router(
