@@ -1,16 +1,11 @@
-"""A cluster's gateways, each by a connection of its own, and who notices when one is gone."""
+"""A cluster's gateways, each by a connection of its own."""
 
 from __future__ import annotations
 
-import subprocess
-import threading
-import time
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
 from urllib.parse import urlsplit
 
-from lab.cloud import namespace
 from tests.lab.cluster import Cluster, run
 from tests.lab.login import BOOT_ID
 
@@ -61,37 +56,3 @@ class Gateway:
     def ask(self) -> None:
         """Do what the timer does: reboot, if that is all right now."""
         self.ssh(f"sudo systemctl start {REBOOT}")
-
-
-class Poll:
-    """Asks the API through the floating IP five times a second, and notes the longest silence."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._endpoint = cluster.stack.outputs()["apiEndpoint"]
-        self.longest = 0.0
-
-    def __enter__(self) -> Poll:
-        script = f"while sleep 0.2; do curl -sk -m 2 {self._endpoint}/readyz || echo; echo; done"
-        self._client = subprocess.Popen(
-            namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
-        )
-        self._good = time.monotonic()
-        threading.Thread(target=self._read, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._client.terminate()
-        self._client.wait()
-
-    def _read(self) -> None:
-        assert self._client.stdout is not None
-        for line in self._client.stdout:
-            if line.strip() == "ok":
-                now = time.monotonic()
-                self.longest = max(self.longest, now - self._good)
-                self._good = now

@@ -24,7 +24,8 @@ from lab.cloud import inside, namespace
 from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack
-from tests.lab.gateways import Gateway, Poll
+from tests.lab.gateways import Gateway
+from tests.lab.poll import Poll
 from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
@@ -231,7 +232,6 @@ def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -
         until(lambda: active.boot() not in ("", boots[active.index]), "it is back", 90)
         assert backup.is_active()
     assert poll.longest < 5, poll.longest
-    print(f"\nAPI out of reach for {poll.longest:.1f} s at most", file=sys.stderr)
 
 
 def test_they_leave_nothing_behind(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from lab import image, settings
-from lab.cloud import namespace
 from lab.image import glance, node, versions
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from tests.lab.poll import Poll
 
 MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
 
@@ -34,43 +30,6 @@ def servers() -> dict[str, str]:
     """Name to id of the cluster's servers."""
     listed = openstack("server", "list", "--name", "^ha-")
     return {server["Name"]: server["ID"] for server in listed}
-
-
-@contextmanager
-def polled_api(cluster: Cluster) -> Iterator[list[float]]:
-    """Ask the API through the floating IP five times a second; yields the times of failures.
-
-    Their number is printed in the end.
-    """
-    endpoint = cluster.stack.outputs()["apiEndpoint"]
-    failures: list[float] = []
-    stop = threading.Event()
-    # One line an answer, whatever is in it.
-    poll = f"curl -sk -m 2 -o /dev/null -w '%{{http_code}}\\n' {endpoint}/readyz"
-    script = f"while sleep 0.2; do {poll}; done"
-    client = subprocess.Popen(
-        namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
-    )
-    assert client.stdout is not None
-    answers = client.stdout
-    began = time.monotonic()
-
-    def read() -> None:
-        for line in answers:
-            if line.strip() != "200" and not stop.is_set():
-                failures.append(time.monotonic())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield failures
-    finally:
-        stop.set()
-        client.terminate()
-        client.wait()
-        reader.join()
-        answers.close()
-        print(f"{len(failures)} polls failed, at (s): {[round(at - began) for at in failures]}")
 
 
 def test_every_node_is_ready(cluster: Cluster) -> None:
@@ -114,14 +73,15 @@ def test_an_update_that_is_killed_converges_when_run_again(
 def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
     before = servers()
-    with polled_api(cluster) as failures:
+    with Poll(cluster) as poll:
         cluster.up(image="node-image-2")
     after = servers()
     assert sorted(after) == sorted(before)
     assert not set(after.values()) & set(before.values())
     assert all(cluster.nodes().values())
     # A gateway's turn moves the VIP; a poll or two may fall into each move.
-    assert len(failures) < 50, len(failures)
+    assert poll.failed < 50, poll.failed
+    assert poll.longest < 5, poll.longest
 
 
 def test_destroy_ends_when_the_api_is_gone_and_leaves_nothing(cluster: Cluster) -> None:

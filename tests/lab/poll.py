@@ -1,0 +1,60 @@
+"""A client of the cluster's API from outside, that notes when nobody answers."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from types import TracebackType
+
+from lab.cloud import namespace
+from tests.lab.cluster import Cluster
+
+
+class Poll:
+    """Asks the API through the floating IP five times a second while the block runs."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._endpoint = cluster.stack.outputs()["apiEndpoint"]
+        # How many polls were in vain, and the seconds between two answers at the most.
+        self.failed = 0
+        self.longest = 0.0
+
+    def __enter__(self) -> Poll:
+        # One line an answer, whatever is in it.
+        ask = f"curl -sk -m 2 -o /dev/null -w '%{{http_code}}\\n' {self._endpoint}/readyz"
+        script = f"while sleep 0.2; do {ask}; done"
+        self._client = subprocess.Popen(
+            namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
+        )
+        self._over = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._client.terminate()
+        self._client.wait()
+        self._reader.join()
+        assert self._client.stdout is not None
+        self._client.stdout.close()
+        print(f"{self.failed} polls of the API failed, {self.longest:.1f} s of silence at most")
+
+    def _read(self) -> None:
+        assert self._client.stdout is not None
+        good = time.monotonic()
+        for line in self._client.stdout:
+            if self._over.is_set():
+                return
+            now = time.monotonic()
+            self.longest = max(self.longest, now - good)
+            if line.strip() == "200":
+                good = now
+            else:
+                self.failed += 1
