@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import runpy
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,9 @@ from components import image
 
 PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
+
+# A failed output leaves copies that nobody reads: asyncio tells of each after the test's summary.
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 # The least a user must set; the cloud is not asked.
 MINIMAL: Mapping[str, Any] = {
