@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.figures import Figures, end_cleanly, seconds
+from lab import cache
 from lab.cloud import install, namespace
 from lab.console import say, step
 from lab.errors import LabError
@@ -69,13 +70,6 @@ def lab(words: Sequence[str], folder: Path) -> None:
     subprocess.run(command, cwd=PROJECT, env=environment(folder), check=True)
 
 
-def disk_gb(folder: Path) -> float:
-    """What is left on disk when the lab is down."""
-    command = ["du", "--summarize", "--block-size=1", str(folder)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return int(listed.split()[0]) / 1e9
-
-
 def measure(folder: Path, figures: Figures) -> None:
     """Each step, their sum, and the disk that they leave behind."""
     total = 0.0
@@ -86,7 +80,7 @@ def measure(folder: Path, figures: Figures) -> None:
         total += taken
     figures.add("cold: everything", total / 60, "min", AT_MOST_MINUTES)
     lab(["down"], folder)
-    figures.add("disk left behind", disk_gb(folder), "GB", AT_MOST_GB)
+    figures.add("disk left behind", cache.size(folder) / 1e9, "GB", AT_MOST_GB)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -15,10 +15,11 @@ from lab.paths import CACHE, GO_CACHE, STATE
 MOST = 20_000_000_000
 
 
-def size() -> int:
-    """Bytes on disk, without what is gone when the lab is taken down."""
+def size(folder: Path | None = None) -> int:
+    """Bytes on disk of a cache, None for this lab's, without what `down` removes."""
+    root = CACHE if folder is None else folder
     result = subprocess.run(
-        ["du", "--summarize", "--block-size=1", f"--exclude={STATE}", str(CACHE)],
+        ["du", "--summarize", "--block-size=1", f"--exclude={STATE}", str(root)],
         capture_output=True,
         text=True,
         # A file may go while du looks at it.
