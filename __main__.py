@@ -117,6 +117,7 @@ Addons(
     f"{name}-addons",
     AddonsArgs(
         settings=cluster.addons,
+        with_secrets="addons" in secrets.keys,
         checks=cluster.cloud_checks,
         cluster_name=name,
         master_count=cluster.master_count,

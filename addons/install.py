@@ -27,6 +27,8 @@ class Installer:
     parent: pulumi.Resource
     provider: kubernetes.Provider
     settings: AddonsSettings
+    # Whether something in the add-ons' configuration is secret; the engine does not say what.
+    with_secrets: bool
 
     def options(self, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
         """Options of an object that is made when the resources in `after` are there."""
@@ -111,17 +113,41 @@ class Installer:
         after: Sequence[pulumi.Resource] = (),
         transforms: Sequence[pulumi.ResourceTransform] = (),
     ) -> kubernetes.helm.v4.Chart:
-        """A chart with the program's values, and the user's `overrides` laid on them."""
+        """A chart with the program's values, and the user's `overrides` laid on them.
+
+        Where a secret may be among the `overrides`, all values are secret, and every object too.
+        """
+        conceal = self.with_secrets and bool(overrides)
+        chosen: pulumi.Input[Mapping[str, Any]] = merge(values, overrides)
         options = self.options(after)
-        options.transforms = [*transforms]
+        # The last of them: the others read the objects.
+        options.transforms = [*transforms, *([concealed] if conceal else [])]
         return kubernetes.helm.v4.Chart(
             f"{self.name}-{source.name}",
             name=source.name,
             namespace=namespace,
-            values=merge(values, overrides),
+            values=pulumi.Output.secret(chosen) if conceal else chosen,
             **chart.inputs(source, self.settings),
             opts=options,
         )
+
+
+def concealed(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Make secret what an object of a chart says: rendering forgets which values were secret."""
+    # The provider itself does it for a Secret. A chart, unlike its objects, has no kind.
+    if "kind" not in args.props or args.props["kind"] == "Secret":
+        return None
+    props: dict[str, Any] = {
+        key: value if key in ("apiVersion", "kind", "metadata") else pulumi.Output.secret(value)
+        for key, value in args.props.items()
+    }
+    metadata: Any = args.props["metadata"]
+    if "annotations" in metadata:
+        props["metadata"] = {
+            **metadata,
+            "annotations": pulumi.Output.secret(metadata["annotations"]),
+        }
+    return pulumi.ResourceTransformResult(props=props, opts=args.opts)
 
 
 def mirrored(reference: str, registry: str | None) -> str:

@@ -33,6 +33,8 @@ class AddonsArgs:
     """What the add-ons must know of the cluster."""
 
     settings: AddonsSettings
+    # Whether something in the settings is secret.
+    with_secrets: bool
     # Whether chart repositories and the API are asked if they are there, before they are needed.
     checks: bool
     cluster_name: str
@@ -91,7 +93,11 @@ class Addons(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._installer = Installer(
-            name=name, parent=self, provider=self.provider, settings=settings
+            name=name,
+            parent=self,
+            provider=self.provider,
+            settings=settings,
+            with_secrets=args.with_secrets,
         )
         settled = [*self._foundation(), *args.control_planes]
         self._cluster_services(settled)

@@ -59,6 +59,8 @@ class Run:
     """Everything that one run of the program registered."""
 
     resources: dict[str, Recorded] = field(default_factory=dict)
+    # Name of a resource and of an input that is secret.
+    secret_inputs: set[tuple[str, str]] = field(default_factory=set)
 
     def all(self, kind: str) -> dict[str, Recorded]:
         """The resources whose type ends with `kind`, by name."""
@@ -134,13 +136,16 @@ class Recorder(MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: ANN401, N802
         """Record what was asked for, then do what the mock monitor does."""
-        inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
+        inputs = pulumi.runtime.rpc.deserialize_properties(request.object)
+        self._run.secret_inputs |= {
+            (request.name, key) for key, value in inputs.items() if is_secret(value)
+        }
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         self._run.resources[response.urn] = Recorded(
             urn=response.urn,
             name=request.name,
             type=request.type,
-            inputs=inputs,
+            inputs=plain(inputs),
             dependencies=list(request.dependencies),
             deleted_with=request.deletedWith,
             delete_before_replace=request.deleteBeforeReplace,
@@ -148,6 +153,12 @@ class Recorder(MockMonitor):
             replace_on_changes=list(request.replaceOnChanges),
         )
         return response
+
+
+def is_secret(value: Any) -> bool:  # noqa: ANN401
+    """Whether the value is marked as a secret."""
+    rpc = pulumi.runtime.rpc
+    return isinstance(value, dict) and (value.get(rpc._special_sig_key) == rpc._special_secret_sig)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401

@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 from pulumi.output import Unknown
-from pulumi.runtime.rpc import _special_secret_sig, _special_sig_key
 
 from addons import api, chart, cilium, cinder_csi, cloud_conf, headlamp
 from addons.cloud_conf import Credential
-from addons.install import mirror_images, mirrored
+from addons.install import concealed, mirror_images, mirrored
 from addons.programs import take_snapshots
 from addons.settings import AddonsSettings
 from components.addons import Addons, AddonsArgs, charts
@@ -36,10 +35,10 @@ CREDENTIAL_SECRET = 's3"cr\\et'
 
 @dataclass
 class AddonsRun(Run):
-    """A run that also knows which inputs are secret, and who provides what."""
+    """A run that also knows who provides what, and how many transforms what is below sees."""
 
-    secret_inputs: set[tuple[str, str]] = field(default_factory=set)
     providers: dict[str, str] = field(default_factory=dict)
+    transforms: dict[str, int] = field(default_factory=dict)
 
     def made(self) -> set[str]:
         return {each.name for each in self.resources.values() if "kubernetes" in each.type}
@@ -58,11 +57,8 @@ class AddonsRecorder(Recorder):
         self._addons_run = run
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: ANN401, N802
-        for key, value in request.object.fields.items():
-            mark = value.struct_value.fields.get(_special_sig_key)
-            if mark is not None and mark.string_value == _special_secret_sig:
-                self._addons_run.secret_inputs.add((request.name, key))
         response = super().RegisterResource(request)
+        self._addons_run.transforms[request.name] = len(request.transforms)
         self._addons_run.providers[response.urn] = request.provider
         return response
 
@@ -76,6 +72,7 @@ def install(
     kubeconfig: str = "kubeconfig",
     ca_certificate: str | None = None,
     login: headlamp.Login | None = None,
+    with_secrets: bool = False,
 ) -> AddonsRun:
     """Register the component alone."""
     recorded = AddonsRun()
@@ -88,6 +85,7 @@ def install(
             "demo-addons",
             AddonsArgs(
                 settings=AddonsSettings.model_validate(raw or {}),
+                with_secrets=with_secrets,
                 checks=checks,
                 cluster_name="demo",
                 master_count=masters,
@@ -576,6 +574,59 @@ class TestCredential:
         assert ("demo-addons-alertmanager-config", "data") in run.secret_inputs
         spec = run.chart_values("kube-prometheus-stack")["alertmanager"]["alertmanagerSpec"]
         assert spec["configSecret"] == "alertmanager-config"
+
+
+class TestSecretValues:
+    RAW: ClassVar = {"cinderCsi": {"values": {"a": "hidden"}}, "kured": {"enabled": True}}
+    CINDER = "demo-addons-openstack-cinder-csi"
+    KURED = "demo-addons-kured"
+
+    def test_a_chart_with_values_of_the_users_own_hides_them(self) -> None:
+        run = install(self.RAW, with_secrets=True)
+        assert (self.CINDER, "values") in run.secret_inputs
+        assert run.chart_values("openstack-cinder-csi")["a"] == "hidden"
+        assert run.transforms[self.CINDER] == 2
+
+    def test_a_chart_without_any_stays_readable(self) -> None:
+        run = install(self.RAW, with_secrets=True)
+        assert (self.KURED, "values") not in run.secret_inputs
+        assert run.transforms[self.KURED] == 0
+
+    def test_without_secrets_everything_stays_readable(self) -> None:
+        run = install(self.RAW)
+        assert (self.CINDER, "values") not in run.secret_inputs
+        assert run.transforms[self.CINDER] == 1
+
+    def test_what_a_chart_makes_of_them_is_hidden_but_not_its_name(self) -> None:
+        def hidden(kind: str, props: dict[str, Any]) -> set[str]:
+            metadata = {"name": "n", "annotations": {"sum": "of a secret"}}
+            props |= {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+            args = pulumi.ResourceTransformArgs(
+                custom=True, type_="t", name="n", props=props, opts=pulumi.ResourceOptions()
+            )
+            result = concealed(args)
+            if result is None:
+                return set()
+            assert isinstance(result, pulumi.ResourceTransformResult)
+            got: Any = result.props
+            assert (got["apiVersion"], got["kind"], got["metadata"]["name"]) == ("v1", kind, "n")
+            assert isinstance(got["metadata"]["annotations"], pulumi.Output)
+            return {key for key, value in got.items() if isinstance(value, pulumi.Output)}
+
+        assert hidden("Deployment", {"spec": {}}) == {"spec"}
+        assert hidden("ConfigMap", {"data": {}, "binaryData": {}}) == {"data", "binaryData"}
+        # The provider does that by itself, and what is hidden twice is no text any more.
+        assert hidden("Secret", {"data": {}}) == set()
+
+    def test_a_chart_itself_is_no_object(self) -> None:
+        args = pulumi.ResourceTransformArgs(
+            custom=False,
+            type_="kubernetes:helm.sh/v4:Chart",
+            name="n",
+            props={"chart": "kured", "values": {}},
+            opts=pulumi.ResourceOptions(),
+        )
+        assert concealed(args) is None
 
 
 class TestStorageClasses:

@@ -190,6 +190,14 @@ def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
     assert sorted(carrying) == ["demo-gateway-0", "demo-gateway-1"]
 
 
+def test_a_secret_among_the_add_ons_hides_the_charts_values() -> None:
+    addons = {"cni": {"kind": "none"}, "cinderCsi": {"enabled": False}}
+    chosen = {"addons": {**addons, "metricsServer": {"values": {"a": "hidden"}}}}
+    values = ("demo-addons-metrics-server", "values")
+    assert values in run(chosen, secret=["addons"]).secret_inputs
+    assert values not in run(chosen).secret_inputs
+
+
 METAL = {
     "name": "metal",
     "machines": [
