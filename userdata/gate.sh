@@ -12,6 +12,9 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 TARGET_IP=''
+# Annotations of a Node.
+LABELS_SET=openstack-kubernetes-labels
+TAINTS_SET=openstack-kubernetes-taints
 
 on_node() {
   local key_types
@@ -146,18 +149,52 @@ api_server_ready() {
   kube --server="https://$TARGET_IP:6443" get --raw /readyz >/dev/null 2>&1
 }
 
+# The labels and taints of the configuration; those that it had before go. The Node remembers which
+# are the configuration's: before they are set, so that a cut-off run forgets none.
 label_node() {
-  local -a labels taints
+  local text old_labels old_taints present each
+  local -a labels taints label_keys=() taint_keys=() gone_labels=() gone_taints=()
   IFS=', ' read -ra labels <<<"${NODE_LABELS:-}"
   IFS=', ' read -ra taints <<<"${NODE_TAINTS:-}"
-  if ((${#labels[@]})); then
+  text=$(kube get "node/$NODE_NAME" -o jsonpath="{.metadata.annotations.$LABELS_SET}{'|'}{.metadata.annotations.$TAINTS_SET}{'|'}{range .spec.taints[*]}{.key}{':'}{.effect}{' '}{end}") ||
+    die "the labels and taints of $NODE_NAME could not be read"
+  IFS='|' read -r old_labels old_taints present <<<"$text"
+  for each in "${labels[@]}"; do
+    label_keys+=("${each%%=*}")
+  done
+  for each in "${taints[@]}"; do
+    taint_keys+=("${each%%=*}:${each##*:}")
+  done
+  for each in $old_labels; do
+    [[ " ${label_keys[*]} " == *" $each "* ]] || gone_labels+=("$each")
+  done
+  for each in $old_taints; do
+    # kubectl refuses to take away a taint that is not there.
+    [[ " ${taint_keys[*]} " == *" $each "* || " $present " != *" $each "* ]] || gone_taints+=("$each")
+  done
+  remember_labels "${label_keys[*]} ${gone_labels[*]}" "${taint_keys[*]} ${gone_taints[*]}"
+  if ((${#labels[@]} + ${#gone_labels[@]})); then
     step "labels"
-    kube label node "$NODE_NAME" --overwrite "${labels[@]}" >/dev/null || die "$NODE_NAME could not be labelled"
+    kube label node "$NODE_NAME" --overwrite "${labels[@]}" "${gone_labels[@]/%/-}" >/dev/null ||
+      die "$NODE_NAME could not be labelled"
   fi
-  if ((${#taints[@]})); then
+  if ((${#taints[@]} + ${#gone_taints[@]})); then
     step "taints"
-    kube taint node "$NODE_NAME" --overwrite "${taints[@]}" >/dev/null || die "$NODE_NAME could not be tainted"
+    kube taint node "$NODE_NAME" --overwrite "${taints[@]}" "${gone_taints[@]/%/-}" >/dev/null ||
+      die "$NODE_NAME could not be tainted"
   fi
+  remember_labels "${label_keys[*]}" "${taint_keys[*]}"
+}
+
+# remember_labels LABELS TAINTS: what old_labels and old_taints say is what the Node has noted.
+remember_labels() {
+  local labels taints
+  read -r labels <<<"$1"
+  read -r taints <<<"$2"
+  [[ $labels != "$old_labels" || $taints != "$old_taints" ]] || return 0
+  kube annotate node "$NODE_NAME" --overwrite "$LABELS_SET=$labels" "$TAINTS_SET=$taints" >/dev/null ||
+    die "$NODE_NAME could not be annotated"
+  old_labels=$labels old_taints=$taints
 }
 
 uncordon() {

@@ -198,6 +198,54 @@ def test_labels_taints_and_uncordon(make: Callable[..., Machine]) -> None:
     assert machine.called("uncordon demo-worker-0")
 
 
+REMEMBERED = "get node/demo-worker-0"
+
+
+def test_the_node_remembers_its_labels_and_taints_before_it_gets_them(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(NODE_LABELS="pool=big,disk=ssd", NODE_TAINTS="gpu=true:NoSchedule")
+    assert ready(machine).status == 0
+    machine.order(
+        "annotate node demo-worker-0 --overwrite openstack-kubernetes-labels=pool disk "
+        "openstack-kubernetes-taints=gpu:NoSchedule",
+        "label node", "taint node",
+    )  # fmt: skip
+    assert len(machine.called("annotate")) == 1
+
+
+def test_labels_and_taints_that_are_not_named_any_more_go(make: Callable[..., Machine]) -> None:
+    machine = make(NODE_LABELS="pool=big", NODE_TAINTS="gpu=yes:NoExecute")
+    machine.answer(
+        REMEMBERED, "pool disk|gpu:NoSchedule old:NoExecute|other:NoSchedule gpu:NoSchedule "
+    )
+    assert ready(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big disk-")
+    [tainted] = machine.called("taint node")
+    assert tainted.endswith("--overwrite gpu=yes:NoExecute gpu:NoSchedule-")
+    before, after = machine.called("annotate")
+    assert before.endswith(
+        "labels=pool disk openstack-kubernetes-taints=gpu:NoExecute gpu:NoSchedule"
+    )
+    assert after.endswith("labels=pool openstack-kubernetes-taints=gpu:NoExecute")
+
+
+def test_labels_and_taints_of_others_stay(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(REMEMBERED, "||other:NoSchedule ")
+    assert ready(machine).status == 0
+    for verb in ("label node", "taint node", "annotate"):
+        assert not machine.called(verb)
+
+
+def test_what_the_node_remembers_already_is_not_noted_again(make: Callable[..., Machine]) -> None:
+    machine = make(NODE_LABELS="pool=big")
+    machine.answer(REMEMBERED, "pool||")
+    assert ready(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big")
+    assert not machine.called("annotate")
+
+
 @pytest.mark.parametrize("message", [NO_NETWORK, f"[{NO_NETWORK}, CSINode is not yet initialized]"])
 def test_a_node_may_wait_for_a_network_that_comes_later(
     make: Callable[..., Machine], message: str
