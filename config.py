@@ -183,8 +183,7 @@ class KubeProxy(Settings):
     """kube-proxy."""
 
     extra_config: ComponentConfig = Field(default_factory=dict)
-    """Fields of KubeProxyConfiguration (v1alpha1), merged over those of this program when the
-    cluster is made; later, change the ConfigMap `kube-proxy` of `kube-system` by hand."""
+    """Fields of KubeProxyConfiguration (v1alpha1), merged over those of this program."""
 
 
 class Kubeadm(Settings):

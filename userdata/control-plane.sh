@@ -419,7 +419,42 @@ converge_configuration() {
     fi
   done
   wait_for_own_api
+  converge_kube_proxy "$config"
   remember_configuration
+}
+
+# Only its settings: the version of its pods is the upgrade's business, which may not be over yet.
+converge_kube_proxy() {
+  local pods new before after pending=$STATE_DIR/kube-proxy
+  step "kube-proxy"
+  pods=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o name) ||
+    die "the cluster does not say whether it has a kube-proxy"
+  [[ -n $pods ]] || return 0 # a network add-on does its work, and somebody took it away
+  new=$(kubeadm init phase addon kube-proxy --config "$1" --print-manifest |
+    awk 'BEGIN { RS = ORS = "---\n" } /(^|\n)kind: ConfigMap\n/') || die "kubeadm could not write kube-proxy's configuration"
+  before=$(kube_proxy_settings) || die "kube-proxy's configuration could not be read"
+  [[ ! -e $pending ]] || before='' # an earlier run was cut off: it may not have restarted them
+  : >"$pending"
+  kube replace -f - >/dev/null <<<"$new" || die "kube-proxy's configuration could not be stored"
+  after=$(kube_proxy_settings) || die "kube-proxy's configuration could not be read"
+  if [[ $after != "$before" ]]; then
+    kube -n kube-system rollout restart daemonset kube-proxy >/dev/null || die "kube-proxy could not be restarted"
+    wait_for "${RESTART_TIMEOUT:-180}" "kube-proxy to start anew" kube_proxy_starts ||
+      die "kube-proxy does not start with its new configuration: kubectl -n kube-system get pods -l k8s-app=kube-proxy says where"
+  fi
+  rm -f -- "$pending"
+}
+
+kube_proxy_settings() {
+  kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}'
+}
+
+# Its pods start one after the other: when the second one does, the first one is well.
+kube_proxy_starts() {
+  local text wanted seen updated ill
+  text=$(kube -n kube-system get daemonset kube-proxy -o jsonpath='{.metadata.generation}{"|"}{.status.observedGeneration}{"|"}{.status.updatedNumberScheduled}{"|"}{.status.numberUnavailable}') || return
+  IFS='|' read -r wanted seen updated ill <<<"$text"
+  [[ $seen == "$wanted" ]] && ((${updated:-0} > 1 || (${updated:-0} == 1 && ${ill:-0} == 0)))
 }
 
 # kubeadm keeps a certificate that exists as it is, but the names in it may have changed. The API

@@ -475,6 +475,74 @@ def test_a_changed_configuration_is_stored_and_made_into_manifests(
     assert not machine.called("init phase")
 
 
+CERTIFICATE = (
+    "for end in ('crt', 'key'):\n"
+    "    open(f'{here}/../root/etc/kubernetes/pki/apiserver.{end}', 'w')\n"
+)
+MANIFESTS = "kind: ServiceAccount\n---\nkind: ConfigMap\ndata: new\n---\nkind: DaemonSet\n"
+
+
+def with_kube_proxy(machine: Machine) -> Machine:
+    """A member whose configuration has changed, kube-proxy's too."""
+    member(machine)
+    machine.write("kubeadm-init.yaml", "changed\n")
+    machine.answer(
+        "kubeadm init phase etcd", does=ETCD_MANIFEST.replace("k8s/", "registry.k8s.io/")
+    )
+    machine.answer("kubeadm init phase certs", does=CERTIFICATE)
+    machine.answer("kubeadm init phase addon kube-proxy", MANIFESTS)
+    machine.answer("get daemonset kube-proxy --ignore-not-found", "daemonset.apps/kube-proxy\n")
+    machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|2|1")
+    machine.answer("get configmap kube-proxy", "new")
+    return machine
+
+
+def test_a_changed_configuration_reaches_kube_proxy(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("get configmap kube-proxy", "old", times=1)
+    machine.environment["RESTART_TIMEOUT"] = "20"
+    # The controller has not seen it; then the first pod starts; then it runs.
+    machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|1|1", times=2)
+    machine.answer("get daemonset kube-proxy -o jsonpath", "5|4|3|", times=1)
+    result = converge(machine)
+    assert result.status == 0, result
+    machine.order("replace -f -", "rollout restart daemonset kube-proxy", "annotate configmap")
+    [sent] = [each["stdin"] for each in machine.recorded if "replace -f -" in each["line"]]
+    # Not the DaemonSet: its version is the upgrade's business.
+    assert [line for line in sent.splitlines() if "kind" in line] == ["kind: ConfigMap"]
+    assert len(machine.called("get daemonset kube-proxy -o jsonpath")) == 4
+
+
+def test_kube_proxy_is_left_alone_when_something_else_has_changed(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    assert converge(machine).status == 0
+    assert not machine.called("rollout")
+
+
+def test_a_kube_proxy_that_does_not_start_stops_the_run_and_is_tried_again(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("get configmap kube-proxy", "old", times=1)
+    machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|1|1")
+    result = converge(machine)
+    assert result.status == 1
+    assert "kube-proxy does not start with its new configuration" in result.log
+    machine.rules = [rule for rule in machine.rules if not rule["times"]]
+    machine.answer("get daemonset kube-proxy -o jsonpath", "6|6|1|")
+    assert converge(machine).status == 0
+    assert machine.called("rollout restart")
+
+
+def test_a_cluster_without_kube_proxy_needs_none(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("get daemonset kube-proxy --ignore-not-found", "")
+    assert converge(machine).status == 0
+    assert not machine.called("replace")
+
+
 def test_a_failed_certificate_leaves_the_old_one(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.write("kubeadm-init.yaml", "changed\n")
