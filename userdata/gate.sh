@@ -84,7 +84,8 @@ upgrade_worker() {
   from=$node_version
   [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
   step "upgrade from $from to $KUBERNETES_VERSION"
-  others_are_well
+  # An ill one serves nobody: upgraded it may be well again.
+  ! node_is_well || others_are_well
   cordon
   drain || die "$NODE_NAME is not Ready: bring it back or replace it, then run again"
   on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: see the lines above. It stays cordoned; run again when the cause is gone"

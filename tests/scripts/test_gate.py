@@ -162,6 +162,17 @@ def test_no_node_is_upgraded_while_another_is_ill(make: Callable[..., Machine]) 
     assert not machine.called("worker.sh upgrade")
 
 
+def test_an_ill_node_is_upgraded_though_another_is_ill(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0"))
+    old = node("demo-worker-0", "False", "sick", version="v1.35.4")
+    machine.answer("get node demo-worker-0", old, times=3)
+    machine.answer("get node demo-worker-1", node("demo-worker-1", "False", "sick"))
+    result = ready(machine)
+    assert result.status == 0, result
+    machine.order("drain demo-worker-0", "worker.sh upgrade")
+
+
 def test_a_node_that_cannot_be_drained_is_not_upgraded(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
