@@ -21,6 +21,10 @@ USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 # longer up to 5 s between two tries, so 120 tries are about ten minutes.
 BOOT_TRIES = 120
 
+# More than all waits of a script and of the one that it runs on a node: a wait that ends says what
+# it waited for, a script that is ended says nothing.
+SCRIPT_SECONDS = 2 * 60 * 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
@@ -133,7 +137,7 @@ class Script(remote.Command):
         opts: pulumi.ResourceOptions,
         on_leave: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
-        seconds: int = 1800,
+        seconds: int = SCRIPT_SECONDS,
     ) -> None:
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from components.remote import environment_file, loader, pack
+from components.remote import SCRIPT_SECONDS, USERDATA, environment_file, loader, pack
 
 
 @pytest.fixture
@@ -54,6 +55,26 @@ def test_nothing_stays_behind_even_when_the_script_fails(
 
 def test_a_script_that_hangs_is_ended(shell: dict[str, str], tmp_path: Path) -> None:
     assert run({"main.sh": "exec sleep 60\n"}, shell, tmp_path, seconds=1).returncode == 124
+
+
+# A wait with a limit in seconds: of its own, or a default that node.env may change.
+WAIT = re.compile(
+    r"\b(?:wait_for|limit=|timeout(?: --timeout)?|--timeout)[ =]?\"?(?:\$\{\w+:-)?(\d+)"
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("gate.sh", "worker.sh", "lib.sh"),
+        ("gate.sh", "control-plane.sh", "lib.sh"),
+        ("install.sh", "control-plane.sh", "lib.sh"),
+    ],
+)
+def test_a_script_has_more_time_than_all_its_waits_together(names: tuple[str, ...]) -> None:
+    limits = [int(limit) for name in names for limit in WAIT.findall((USERDATA / name).read_text())]
+    assert limits
+    assert sum(limits) < SCRIPT_SECONDS
 
 
 def test_only_root_reads_the_folder(shell: dict[str, str], tmp_path: Path) -> None:
