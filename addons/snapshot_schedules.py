@@ -182,6 +182,7 @@ def _environment(schedule: SnapshotSchedule, snapshot_class: str) -> dict[str, s
         "SNAPSHOT_CLASS": snapshot_class,
         "DRIVER": cinder_csi.DRIVER,
         "WAIT_SECONDS": str(_WAIT_SECONDS),
+        "LONGEST_RUN_SECONDS": str(_LONGEST_RUN_SECONDS),
     }
 
 

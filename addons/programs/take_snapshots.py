@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ class Plan:
     snapshot_class: str
     driver: str
     wait_seconds: float
+    # After that a run is ended.
+    longest_run_seconds: float
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Plan":
@@ -72,6 +75,7 @@ class Plan:
             snapshot_class=environment["SNAPSHOT_CLASS"],
             driver=environment["DRIVER"],
             wait_seconds=float(environment["WAIT_SECONDS"]),
+            longest_run_seconds=float(environment["LONGEST_RUN_SECONDS"]),
         )
 
 
@@ -166,7 +170,7 @@ def _prune(plan: Plan, ready: list[Document], call: Call) -> list[str]:
     for claim, taken in by_claim.items():
         if claim not in fresh:
             continue
-        for old in _superfluous(taken, plan.keep):
+        for old in _superfluous(plan, taken, fresh[claim]):
             name = old["metadata"]["namespace"] + "/" + old["metadata"]["name"]
             try:
                 call("DELETE", _path(old), None)
@@ -177,12 +181,18 @@ def _prune(plan: Plan, ready: list[Document], call: Call) -> list[str]:
     return problems
 
 
-def _superfluous(taken: list[Document], keep: int) -> list[Document]:
+def _superfluous(plan: Plan, taken: list[Document], fresh: Document) -> list[Document]:
     """All but the newest that are ready, and what an earlier run left half made."""
-    newest_first = sorted(taken, key=lambda each: each["metadata"]["creationTimestamp"])[::-1]
+    newest_first = sorted(taken, key=_created)[::-1]
     good = [each for each in newest_first if (each.get("status") or {}).get("readyToUse")]
-    bad = [each for each in newest_first if each not in good]
-    return good[keep:] + bad
+    # A run beside this one, by hand for example, may still wait for a younger one.
+    over = _created(fresh) - timedelta(seconds=plan.longest_run_seconds)
+    bad = [each for each in newest_first if each not in good and _created(each) < over]
+    return good[plan.keep :] + bad
+
+
+def _created(snapshot: Document) -> datetime:
+    return datetime.fromisoformat(snapshot["metadata"]["creationTimestamp"])
 
 
 def _list(path: str, selector: str, call: Call) -> Iterator[Document]:

@@ -28,6 +28,7 @@ PLAN = Plan(
     snapshot_class="cinder",
     driver=DRIVER,
     wait_seconds=0.0,
+    longest_run_seconds=3600.0,
 )
 
 
@@ -145,6 +146,16 @@ def test_what_a_failed_run_left_goes_with_the_next_good_one(cluster: Cluster) ->
     assert left == ["shop/a-nightly-13", "shop/a-nightly-3"]
 
 
+def test_what_a_run_beside_it_waits_for_stays(cluster: Cluster) -> None:
+    # By hand, a moment ago, and it takes its time.
+    cluster.taken("shop", "a", 21, ready=False)
+    for day in (12, 13, 14):
+        cluster.taken("shop", "a", day)
+    assert run(PLAN, cluster.call) == []
+    left = sorted(name for name in cluster.snapshots if "/a-" in name)
+    assert left == ["shop/a-nightly-14", "shop/a-nightly-21", "shop/a-nightly-3"]
+
+
 def test_snapshots_of_a_claim_that_is_gone_stay(cluster: Cluster) -> None:
     for day in range(10, 15):
         cluster.taken("shop", "deleted", day)
@@ -190,6 +201,7 @@ def test_the_plan_is_what_the_environment_says() -> None:
             "SNAPSHOT_CLASS": "cinder",
             "DRIVER": DRIVER,
             "WAIT_SECONDS": "0",
+            "LONGEST_RUN_SECONDS": "3600",
         }
     )
     assert plan == PLAN
