@@ -41,6 +41,7 @@ network = Network(
         ingress_ports=INGRESS_NODE_PORTS,
         login_environment=preflight.environment(),
         monitored=cluster.addons.monitoring.enabled,
+        octavia=cluster.addons.load_balancer == "octavia",
         existing=cluster.existing_network,
     ),
 )

@@ -134,7 +134,8 @@ class Addons(pulumi.ComponentResource):
             "floating-network-id": self._args.external_network_id,
             # Its health checks are what makes externalTrafficPolicy Local work.
             "create-monitor": "true",
-            "manage-security-groups": "true",
+            # The cluster's own rules let load balancers in.
+            "manage-security-groups": "false",
         }
 
     def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:

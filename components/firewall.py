@@ -8,6 +8,10 @@ from dataclasses import dataclass
 # Roles that own a security group. `node` holds what control planes and workers share.
 ROLES = ("gateway", "node", "control-plane", "worker")
 
+# The source of a rule that lets in every address of the machines' subnet.
+SUBNET = "subnet"
+# What Kubernetes takes the ports of Services from.
+NODE_PORTS = (30000, 32767)
 # Where a gateway says that its HAProxy lives, and how HAProxy does.
 GATEWAY_STATUS_PORT = 8405
 NODE_EXPORTER_PORT = 9100
@@ -25,7 +29,7 @@ METRICS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One way in. `source` is a role (remote group) or a CIDR; ports are inclusive."""
+    """One way in. `source` is a role (remote group), `SUBNET` or a CIDR; ports are inclusive."""
 
     role: str
     source: str
@@ -50,6 +54,7 @@ def rules(
     gateways: int,
     ingress_ports: Sequence[int],
     monitored: bool,
+    octavia: bool,
 ) -> list[Rule]:
     """Every rule of a cluster. Whatever is not listed here is dropped.
 
@@ -95,10 +100,24 @@ def rules(
         Rule(role="node", source="gateway", protocol="tcp", first=port, last=port, why="ingress")
         for port in ingress_ports
     ]
+    # Octavia's machines take any address of the subnet. The cloud controller could see to it, but
+    # by groups of its own on ports that are ours: a refresh would take them off.
+    balanced = [
+        Rule(
+            role="worker",
+            source=SUBNET,
+            protocol=protocol,
+            first=NODE_PORTS[0],
+            last=NODE_PORTS[1],
+            why="load balancers",
+        )
+        for protocol in (("tcp", "udp") if octavia else ())
+    ]
     nodes = ("node", *machines)
     return [
         *outside,
         *inside,
+        *balanced,
         *(rule for each in nodes for rule in _of_node(each)),
         *(rule for each in nodes if monitored for rule in _of_prometheus(each)),
     ]

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components.addresses import Addresses
-from components.firewall import ROLES, rules
+from components.firewall import ROLES, SUBNET, rules
 from components.remote import on_destroy
 from config import ExistingNetwork
 
@@ -32,6 +32,8 @@ class NetworkArgs:
     login_environment: Mapping[str, str]
     # Whether there is a Prometheus in the cluster that asks every machine.
     monitored: bool
+    # Whether load balancers of the cloud reach the workers.
+    octavia: bool
     existing: ExistingNetwork | None = None
 
 
@@ -54,15 +56,16 @@ class Network(pulumi.ComponentResource):
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
         self._name = name
-        self.security_groups = self._security_groups(args)
-        self.anchor = self.security_groups["node"]
         self.external_network_id = openstack.networking.get_network_output(
             name=args.external_network, external=True
         ).id
-        if args.existing is not None:
-            self._adopt(args.existing)
-        else:
+        if args.existing is None:
             self._create(args)
+        else:
+            self._adopt(args.existing)
+        self.security_groups = self._security_groups(args)
+        if args.existing is not None:
+            self.anchor = self.security_groups["node"]
         self.ready = (*self.ready, self._leftovers(args))
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
@@ -81,6 +84,7 @@ class Network(pulumi.ComponentResource):
         network = openstack.networking.get_network_output(name=existing.network)
         subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
+        self._subnet_cidr: pulumi.Input[str] = subnet.cidr
         self.ready = ()
 
     def _create(self, args: NetworkArgs) -> None:
@@ -113,6 +117,7 @@ class Network(pulumi.ComponentResource):
         )
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
         self.anchor = network
+        self._subnet_cidr = str(args.addresses.network)
         self.ready = (interface,)
 
     def _security_groups(self, args: NetworkArgs) -> dict[str, openstack.networking.SecGroup]:
@@ -132,8 +137,10 @@ class Network(pulumi.ComponentResource):
             gateways=args.gateway_count,
             ingress_ports=args.ingress_ports,
             monitored=args.monitored,
+            octavia=args.octavia,
         ):
             from_group = rule.source in groups
+            prefix = self._subnet_cidr if rule.source == SUBNET else rule.source
             openstack.networking.SecGroupRule(
                 f"{self._name}-{rule.key}",
                 security_group_id=groups[rule.role].id,
@@ -143,7 +150,7 @@ class Network(pulumi.ComponentResource):
                 port_range_min=rule.first,
                 port_range_max=rule.last,
                 remote_group_id=groups[rule.source].id if from_group else None,
-                remote_ip_prefix=None if from_group else rule.source,
+                remote_ip_prefix=None if from_group else prefix,
                 description=rule.why,
                 opts=self._child,
             )

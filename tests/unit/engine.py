@@ -123,7 +123,12 @@ class Cloud(Mocks):
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """A data source: the thing asked for exists."""
-        found = {"id": f"{args.args.get('name', 'any')}-id", "mtu": 1450, "publicKeyOpenssh": "key"}
+        found = {
+            "id": f"{args.args.get('name', 'any')}-id",
+            "mtu": 1450,
+            "cidr": "10.0.0.0/8",
+            "publicKeyOpenssh": "key",
+        }
         return {**args.args, **found}, []
 
 

@@ -482,6 +482,7 @@ class TestCloudControllerManager:
         config = run.file(CCM, "cloud.conf")
         assert 'subnet-id = "subnet-id"' in config
         assert 'floating-network-id = "public-id"' in config
+        assert 'manage-security-groups = "false"' in config
         [role] = run.all(":ClusterRole").values()
         assert "services" in {r for rule in role.inputs["rules"] for r in rule["resources"]}
         assert run.chart_values("traefik")["service"]["spec"]["type"] == "LoadBalancer"

@@ -14,5 +14,6 @@ def test_no_rule_is_there_twice_also_when_the_user_names_a_network_twice() -> No
         ingress_ports=(30080, 30443),
         machines=["10.9.0.60"],
         monitored=True,
+        octavia=True,
     )
     assert [key for key, count in Counter(rule.key for rule in made).items() if count > 1] == []

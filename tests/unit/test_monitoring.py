@@ -133,6 +133,7 @@ class TestFirewall:
             gateways=2,
             ingress_ports=(30080, 30443),
             monitored=monitored,
+            octavia=False,
         )
         assert len({rule.key for rule in found}) == len(found)
         return {(rule.role, rule.source, rule.first) for rule in found}

@@ -184,6 +184,28 @@ def test_only_allowed_networks_get_in(fresh: Run) -> None:
     assert from_outside == {"203.0.113.0/24"}
 
 
+@pytest.mark.parametrize(
+    ("more", "subnet"),
+    [
+        ({}, "10.8.0.0/22"),
+        ({"existingNetwork": {"network": "tenant", "subnet": "servers"}}, "10.0.0.0/8"),
+    ],
+)
+def test_load_balancers_reach_workers_by_rules_of_the_clusters_own(
+    more: dict[str, object], subnet: str
+) -> None:
+    addons = {"cni": {"kind": "none"}, "cinderCsi": {"enabled": False}}
+    chosen = {**addons, "metricsServer": {"enabled": False}, "loadBalancer": "octavia"}
+    balanced = run({"addons": chosen, **more})
+    opened = {
+        (rule.inputs["securityGroupId"], rule.inputs["protocol"])
+        for rule in balanced.all("secGroupRule:SecGroupRule").values()
+        if rule.inputs.get("remoteIpPrefix") == subnet
+        and (rule.inputs["portRangeMin"], rule.inputs["portRangeMax"]) == (30000, 32767)
+    }
+    assert opened == {("demo-worker-id", "tcp"), ("demo-worker-id", "udp")}
+
+
 def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
     ports = fresh.all("port:Port")
     carrying = [name for name, port in ports.items() if port.inputs.get("allowedAddressPairs")]
