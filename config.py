@@ -451,7 +451,7 @@ class Secrets:
     """Secret values of the configuration."""
 
     keys: frozenset[str]
-    """Top-level keys of the model set with `--secret`: what is made of them is a secret too."""
+    """Top-level keys of the model in which something was set with `--secret`."""
     ssh_private_key: pulumi.Output[str] | None
     """Key for machines that exist already; without it the cluster's own key is used."""
     oidc_client_secret: pulumi.Output[str] | None

@@ -423,13 +423,15 @@ converge_configuration() {
   remember_configuration
 }
 
-# Only its settings: the version of its pods is the upgrade's business, which may not be over yet.
+# Only its settings: the version of its pods is the business of the upgrade, which changes them with
+# the last control plane. That one comes here, too.
 converge_kube_proxy() {
-  local pods new before after pending=$STATE_DIR/kube-proxy
+  local image new before after pending=$STATE_DIR/kube-proxy
   step "kube-proxy"
-  pods=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o name) ||
+  image=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') ||
     die "the cluster does not say whether it has a kube-proxy"
-  [[ -n $pods ]] || return 0 # a network add-on does its work, and somebody took it away
+  # Without one a network add-on does its work, and somebody took it away.
+  [[ $image == *":$KUBERNETES_VERSION"* ]] || return 0
   new=$(kubeadm init phase addon kube-proxy --config "$1" --print-manifest |
     awk 'BEGIN { RS = ORS = "---\n" } /(^|\n)kind: ConfigMap\n/') || die "kubeadm could not write kube-proxy's configuration"
   before=$(kube_proxy_settings) || die "kube-proxy's configuration could not be read"

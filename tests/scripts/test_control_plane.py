@@ -491,7 +491,7 @@ def with_kube_proxy(machine: Machine) -> Machine:
     )
     machine.answer("kubeadm init phase certs", does=CERTIFICATE)
     machine.answer("kubeadm init phase addon kube-proxy", MANIFESTS)
-    machine.answer("get daemonset kube-proxy --ignore-not-found", "daemonset.apps/kube-proxy\n")
+    machine.answer("get daemonset kube-proxy --ignore-not-found", "k8s/kube-proxy:v1.36.3")
     machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|2|1")
     machine.answer("get configmap kube-proxy", "new")
     return machine
@@ -536,9 +536,12 @@ def test_a_kube_proxy_that_does_not_start_stops_the_run_and_is_tried_again(
     assert machine.called("rollout restart")
 
 
-def test_a_cluster_without_kube_proxy_needs_none(make: Callable[..., Machine]) -> None:
+@pytest.mark.parametrize("image", ["", "k8s/kube-proxy:v1.35.4"])
+def test_no_kube_proxy_and_one_that_is_not_upgraded_yet_are_left_alone(
+    make: Callable[..., Machine], image: str
+) -> None:
     machine = with_kube_proxy(make())
-    machine.answer("get daemonset kube-proxy --ignore-not-found", "")
+    machine.answer("get daemonset kube-proxy --ignore-not-found", image)
     assert converge(machine).status == 0
     assert not machine.called("replace")
 
