@@ -57,6 +57,7 @@ gateway = Gateway(
         settings=cluster.gateway_servers,
         server_group_policy=cluster.gateway.server_group_policy,
         addresses=cluster.addresses,
+        settled=cluster.settled,
         network=network,
         pki=pki,
         external_network=cluster.external_network,

@@ -311,7 +311,8 @@ class Cluster(Settings):
     ingress_cidrs: tuple[Network, ...] | None = None
     """Networks that may reach ports 80 and 443; the default is `allowedCidrs`."""
     host_cidr: Network = IPv4Network("10.8.0.0/22")
-    """Network of the machines, at least a /26; a /22 has room for about 990 workers."""
+    """Network of the machines, at least a /26; a /22 has room for about 990 workers. Like the next
+    two, it stays as long as the cluster lives."""
     pod_cidr: Network = IPv4Network("10.244.0.0/16")
     """Network of the pods, a /24 for each node; a /16 has room for 256 nodes."""
     service_cidr: Network = IPv4Network("10.96.0.0/16")
@@ -348,6 +349,20 @@ class Cluster(Settings):
     def addresses(self) -> Addresses:
         """Which address of `hostCidr` belongs to whom."""
         return addresses(self.host_cidr)
+
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """Keys that a cluster cannot change while it lives, and their values."""
+        return {
+            "hostCidr": str(self.host_cidr),
+            "podCidr": str(self.pod_cidr),
+            "serviceCidr": str(self.service_cidr),
+        }
+
+    @property
+    def vip_name(self) -> str:
+        """The name of the port that holds the gateways' virtual address."""
+        return f"{self.cluster_name}-vip"
 
     @property
     def api_name(self) -> str:

@@ -15,6 +15,7 @@ from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, scripts
 from components.rolling import Existing, Gates, NodeOutput
 from config import PackageMirrors, Servers
+from settings import settled
 
 # The first of the ports on the floating IP that lead to one certain gateway's sshd.
 FIRST_SSH_PORT = 2200
@@ -31,6 +32,8 @@ class GatewayArgs:
     count: int
     settings: Servers
     addresses: Addresses
+    # Keys that stay as they are while the cluster lives, for the next preview to read.
+    settled: Mapping[str, str]
     network: Network
     pki: Pki
     external_network: str
@@ -109,6 +112,8 @@ class Gateway(pulumi.ComponentResource):
         vip = openstack.networking.Port(
             f"{name}-vip",
             name=f"{args.cluster_name}-vip",
+            # Every cluster has this port, and `preflight` asks for ports anyway.
+            description=settled.write(args.settled),
             network_id=args.network.network_id,
             admin_state_up=True,
             fixed_ips=[

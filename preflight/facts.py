@@ -70,6 +70,8 @@ class Port:
     name: str
     addresses: frozenset[IPv4Address] = frozenset()
     network_id: str = ""
+    settled: Mapping[str, str] = field(default_factory=dict)
+    """Of the VIP's port: keys that the cluster was made with, and their values."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from preflight import facts
 from preflight.facts import Facts, Limit
 from preflight.login import Login, resolve
 from preflight.needs import roles
+from settings import settled
 from settings.faults import ConfigError, Fault
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ def _networks(cloud: Connection, cluster: Cluster) -> Some:
 def _ports(cloud: Connection, cluster: Cluster) -> Some:
     ports = list(
         cloud.network.ports(
-            fields=["id", "name", "fixed_ips", "network_id"], project_id=cloud.current_project_id
+            fields=["id", "name", "fixed_ips", "network_id", "description"],
+            project_id=cloud.current_project_id,
         )
     )
     # A port may have no name, and one that a floating IP points at is taken all the same.
@@ -211,6 +213,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
                     if ":" not in ip["ip_address"]
                 ),
                 network_id=each.network_id,
+                settled=settled.read(each.description or ""),
             )
             for each in ports
         ),

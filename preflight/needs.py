@@ -119,11 +119,11 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
         octavia=cluster.addons.load_balancer == "octavia",
     )
     there = {port.name for port in facts.ports}
-    ports = len(({*planned, f"{name}-vip"}) - there)
+    ports = len(({*planned, cluster.vip_name}) - there)
     own_network = cluster.existing_network is None
     new_network = own_network and not any(n.name == name for n in facts.networks or ())
     has_address = cluster.floating_ip is not None or any(
-        each.port == f"{name}-vip" for each in facts.floating_ips or ()
+        each.port == cluster.vip_name for each in facts.floating_ips or ()
     )
     return {
         "ports": ports + (_PORTS_OF_A_NEW_NETWORK if new_network else 0),

@@ -16,6 +16,7 @@ _NEAREST_SHOWN = 3
 def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
     """Everything of which the cloud says no."""
     found = [
+        *_settled(cluster, facts),
         *_servers(cluster, facts),
         *_external_network(cluster, facts),
         *_existing_network(cluster, facts),
@@ -133,6 +134,20 @@ def _image_fits(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> It
 # Network
 
 
+def _settled(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    for port in facts.ports:
+        if port.name != cluster.vip_name:
+            continue
+        for key, value in cluster.settled.items():
+            if (made_with := port.settled.get(key, value)) != value:
+                yield Fault(
+                    key,
+                    value,
+                    f"the cluster was made with {made_with}, and nodes cannot change theirs; set "
+                    "it back, or move to a new cluster",
+                )
+
+
 def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     if facts.networks is None:
         return
@@ -171,7 +186,7 @@ def _fixed(cluster: Cluster) -> dict[IPv4Address, str]:
     addresses = cluster.addresses
     of_gateways = zip(range(cluster.gateway_count), addresses.gateways, strict=False)
     return {
-        addresses.vip: f"{cluster.cluster_name}-vip",
+        addresses.vip: cluster.vip_name,
         **{address: cluster.node_name("gateway", i) for i, address in of_gateways},
         **{a: cluster.node_name("master", i) for i, a in enumerate(addresses.control_planes)},
     }
@@ -221,7 +236,7 @@ def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     wanted = cluster.floating_ip
     if wanted is None or facts.floating_ips is None:
         return
-    ours = f"{cluster.cluster_name}-vip"
+    ours = cluster.vip_name
     by_address = {each.address: each for each in facts.floating_ips}
     free = [str(each.address) for each in facts.floating_ips if each.port is None]
     instead = f"free are {', '.join(sorted(free)[:_NAMES_SHOWN])}" if free else "none is free"

@@ -25,6 +25,7 @@ from preflight.facts import (
 from preflight.login import environment, login, resolve
 from preflight.needs import needs
 from preflight.rules import faults, warnings
+from settings import settled
 
 SERVICES = frozenset({"block-storage", "load-balancer"})
 
@@ -160,6 +161,25 @@ class TestFloatingIp:
     def test_that_of_another_is_refused(self, port: str, whose: str) -> None:
         line = f"is taken by the port {whose}; free are 203.0.113.11"
         assert line in self.told(port)[0]
+
+
+class TestALivingCluster:
+    @staticmethod
+    def told(**keys: object) -> list[str]:
+        made_with = {"podCidr": "10.244.0.0/16", "serviceCidr": "10.96.0.0/16"}
+        port = Port(name="demo-vip", settled=settled.read(settled.write(made_with)))
+        return told(replace(CLOUD, ports=(port,)), **keys)
+
+    def test_its_networks_stay(self) -> None:
+        assert self.told() == []
+
+    def test_another_pod_network_is_refused(self) -> None:
+        [line] = self.told(podCidr="10.128.0.0/16")
+        assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
+
+    def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
+        port = Port(name="demo-vip", settled=settled.read("by a = hand"))
+        assert told(replace(CLOUD, ports=(port,)), podCidr="10.128.0.0/16") == []
 
 
 class TestExistingNetwork:
