@@ -99,25 +99,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     run("openstack", "network", "delete", SITE)
 
 
+def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:
+    """One pool of servers, perhaps with other keys, and one of a machine that was there."""
+    tainted = {
+        "name": "tainted",
+        "flavor": "lab.2c3g",
+        "count": 1,
+        "labels": {"example.org/disk": "fast", "example.org/rack": "a"},
+        "taints": [{"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}],
+    }
+    machine = {"name": "bare-0", "address": BARE_ADDRESS, "hostKey": site.host_key}
+    return [{**tainted, **changed}, {"name": "bare", "machines": [machine]}]
+
+
 @pytest.fixture(scope="module")
 def cluster(site: Site) -> Iterator[Cluster]:
     """The cluster, up."""
     keys: dict[str, Any] = settings.cluster(image=site.image, gateways=1, masters=1, workers=1)
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
     keys["worker"]["volume"] = {"size": 10}
-    pools = [
-        {
-            "name": "tainted",
-            "flavor": "lab.2c3g",
-            "count": 1,
-            "labels": {"example.org/disk": "fast"},
-            "taints": [{"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}],
-        },
-        {
-            "name": "bare",
-            "machines": [{"name": "bare-0", "address": BARE_ADDRESS, "hostKey": site.host_key}],
-        },
-    ]
     made = Cluster(
         NAME,
         {
@@ -125,7 +125,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
             "hostCidr": CIDR,
             "existingNetwork": {"network": SITE, "subnet": SITE, "router": SITE},
             "floatingIp": site.floating_ip,
-            "workerPools": pools,
+            "workerPools": pools(site),
         },
     )
     made.set_secret("sshPrivateKey", site.private_key)
@@ -146,11 +146,8 @@ def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
 
 
 def test_the_pools_labels_and_taints_are_on_its_nodes(cluster: Cluster) -> None:
-    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
-    assert node["metadata"]["labels"]["example.org/disk"] == "fast"
-    assert {"key": "example.org/only", "value": "batch", "effect": "NoSchedule"} in node["spec"][
-        "taints"
-    ]
+    assert labels(cluster) == {"example.org/disk": "fast", "example.org/rack": "a"}
+    assert taints(cluster) == ["example.org/only"]
 
 
 def test_the_cluster_is_at_the_address_that_was_asked_for(cluster: Cluster, site: Site) -> None:
@@ -192,6 +189,55 @@ def test_pods_reach_each_other_on_every_kind_of_node(cluster: Cluster) -> None:
                 *("exec", pod["metadata"]["name"], "--"),
                 *("wget", "-q", "-T", "5", "-O", "-", f"http://{address}:8080/hostname"),
             )
+
+
+def test_changed_labels_taints_and_kube_proxys_settings_reach_a_cluster_that_lives(
+    cluster: Cluster, site: Site
+) -> None:
+    extra = settings.cluster(image=site.image)["kubeProxy"]["extraConfig"]
+    before = pods_of_kube_proxy(cluster)
+    cluster.up(
+        workerPools=pools(site, labels={"example.org/disk": "slow"}, taints=[]),
+        kubeProxy={"extraConfig": {**extra, "configSyncPeriod": "10m0s"}},
+    )
+    assert labels(cluster) == {"example.org/disk": "slow"}
+    assert taints(cluster) == []
+    stored = cluster.kubectl("-n", "kube-system", "get", "configmap", "kube-proxy", "-o", "yaml")
+    assert "configSyncPeriod: 10m0s" in stored
+    cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy")
+    assert not pods_of_kube_proxy(cluster) & before
+    assert cluster.up() == {}
+
+
+def labels(cluster: Cluster) -> dict[str, str]:
+    """Those of the pool's node that are the pool's."""
+    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
+    found: dict[str, str] = node["metadata"]["labels"]
+    return {key: value for key, value in found.items() if key.startswith("example.org/")}
+
+
+def taints(cluster: Cluster) -> list[str]:
+    """Keys of the taints of the pool's node."""
+    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
+    return [taint["key"] for taint in node["spec"].get("taints", [])]
+
+
+def pods_of_kube_proxy(cluster: Cluster) -> set[str]:
+    """Their names, which are new when they are."""
+    listed = cluster.kubectl(
+        *("-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "name")
+    )
+    return set(listed.split())
+
+
+def test_a_network_that_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> None:
+    pods = settings.cluster(image="").get("podCidr", "10.244.0.0/16")
+    cluster.stack.configure({"podCidr": "10.128.0.0/16"})
+    refused = cluster.stack.pulumi("preview", check=False, capture=True)
+    cluster.stack.configure({"podCidr": pods})
+    said = refused.stdout + refused.stderr
+    assert refused.returncode != 0
+    assert f"podCidr = 10.128.0.0/16: the cluster was made with {pods}" in said
 
 
 def test_destroy_leaves_what_was_there_before(cluster: Cluster, site: Site) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from lab import image, settings
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from tests.smoke.live import until
 
 CLAIM = """
 apiVersion: v1
@@ -88,28 +89,58 @@ def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> 
             assert body not in user_data or "one-time" in name, (server["Name"], name)
 
 
+def execute(cluster: Cluster, pod: str, *command: str) -> str:
+    """What a command in a pod says; empty when it fails."""
+    return cluster.kubectl("exec", pod, "--", *command, check=False).strip()
+
+
+def metadata(cluster: Cluster, pod: str) -> str:
+    """What the cloud's metadata service tells a pod."""
+    url = "http://169.254.169.254/openstack/latest/meta_data.json"
+    return execute(cluster, pod, "wget", "-q", "-T", "5", "-O", "-", url)
+
+
+def boots(cluster: Cluster) -> dict[str, str]:
+    """Which boot each node is in; nothing known while the API is away."""
+    listed = cluster.kubectl("get", "nodes", "-o", "json", check=False)
+    items = json.loads(listed)["items"] if listed else []
+    return {n["metadata"]["name"]: n["status"]["nodeInfo"]["bootID"] for n in items}
+
+
 def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> None:
     for name, host_network in (("in-nodes", "true"), ("in-pods", "false")):
         pod = SLEEPER.format(name=name, host_network=host_network)
         cluster.kubectl("apply", "-f", "-", stdin=pod)
     cluster.kubectl("wait", "--for=condition=Ready", "pod", "-l", "app=network", "--timeout=120s")
-
-    def ask(pod: str) -> str:
-        url = "http://169.254.169.254/openstack/latest/meta_data.json"
-        fetch = ("wget", "-q", "-T", "5", "-O", "-", url)
-        return cluster.kubectl("exec", pod, "--", *fetch, check=False)
-
-    assert "small-worker-0" in ask("in-nodes")
-    assert ask("in-pods") == ""
-    cluster.kubectl("delete", "pod", "-l", "app=network", "--wait=false")
+    assert "small-worker-0" in metadata(cluster, "in-nodes")
+    assert metadata(cluster, "in-pods") == ""
 
 
 def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=180s")
-    assert cluster.kubectl("exec", "writer", "--", "cat", "/data/file").strip() == "kept"
+    assert execute(cluster, "writer", "cat", "/data/file") == "kept"
     assert len(openstack("volume", "list")) == 1
     # It stays: destroy must find and delete it.
+
+
+def test_everything_comes_back_after_a_power_cut(cluster: Cluster) -> None:
+    before = boots(cluster)
+    servers = [server["ID"] for server in openstack("server", "list")]
+    assert len(servers) == 3
+    run("openstack", "server", "reboot", "--hard", "--wait", *servers)
+
+    def booted() -> bool:
+        now = boots(cluster)
+        return now.keys() == before.keys() and not now.items() & before.items()
+
+    until(booted, "each node's new boot", 180)
+    until(lambda: all(cluster.nodes().values()), "ready nodes", 120)
+    until(lambda: "small-worker-0" in metadata(cluster, "in-nodes"), "pods that run again", 180)
+    until(lambda: execute(cluster, "in-pods", "echo", "here") == "here", "pod network", 180)
+    assert metadata(cluster, "in-pods") == ""
+    until(lambda: execute(cluster, "writer", "cat", "/data/file") == "kept", "the volume", 180)
+    cluster.kubectl("delete", "pod", "-l", "app=network", "--wait=false")
 
 
 def test_what_every_live_cluster_must_do(cluster: Cluster) -> None:

@@ -83,6 +83,23 @@ def test_a_release_that_skips_or_goes_back_is_refused(cluster: Cluster) -> None:
     cluster.stack.configure({"kubernetesVersion": OLD})
 
 
+def test_a_release_that_does_not_exist_changes_nothing_and_can_be_taken_back(
+    cluster: Cluster,
+) -> None:
+    typo = f"{OLD}9"
+    cluster.stack.configure({"kubernetesVersion": typo})
+    failed = cluster.stack.pulumi("up", "--yes", "--skip-preview", check=False, capture=True)
+    assert failed.returncode != 0
+    said = failed.stdout + failed.stderr
+    assert typo in said
+    assert "upgrade-master-0" in said
+    assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
+    cluster.up(kubernetesVersion=OLD)
+    assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    assert not [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")]
+
+
 def test_one_key_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=WEB)
     cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
