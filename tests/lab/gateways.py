@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -55,4 +56,7 @@ class Gateway:
 
     def ask(self) -> None:
         """Do what the timer does: reboot, if that is all right now."""
-        self.ssh(f"sudo systemctl start {REBOOT}")
+        # A second later, since nobody must be logged in; then it has had the time to decide.
+        soon = "--on-active=1 --timer-property=AccuracySec=100ms"
+        self.ssh(f"sudo systemd-run --quiet {soon} systemctl start {REBOOT}")
+        time.sleep(3)

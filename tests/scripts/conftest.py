@@ -19,7 +19,7 @@ USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 FAKED = (
     "apt-get", "blkid", "crictl", "curl", "e2fsck", "findfs", "haproxy", "ip", "journalctl",
     "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount", "mountpoint",
-    "openssl", "ssh", "sshd", "sync", "sysctl", "systemctl",
+    "openssl", "ss", "ssh", "sshd", "sync", "sysctl", "systemctl",
 )  # fmt: skip
 
 # Answers by the first rule whose pattern is found in "program argument argument ...".
