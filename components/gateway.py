@@ -222,6 +222,7 @@ class Gateway(pulumi.ComponentResource):
                     "VRRP_ID": int(args.addresses.vip) % 254 + 1,
                     "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
                     "PEERS": " ".join(str(a) for a in gateways if a != gateways[index]),
+                    "GATEWAY_PLACES": " ".join(map(str, args.addresses.gateways)),
                     # Their addresses are always known, and a node port leads to the ingress from
                     # every node.
                     "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],

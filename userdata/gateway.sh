@@ -118,20 +118,17 @@ EOT
 
 configure_keepalived() {
   step "keepalived"
-  local interface prefix peers='' peer fault trial status=0
+  local interface prefix peers='' place fault trial status=0
   read -r interface prefix < <(ip -o -4 address show to "$NODE_IP/32" |
     sed -n 's|^[0-9]*: *\([^ ]*\) .* inet [0-9.]*/\([0-9]*\) .*|\1 \2|p') ||
     die "no interface has the address NODE_IP $NODE_IP"
   write_file "$HEALTH_SCRIPT" 0755 "$(health_script)"
-  for peer in ${PEERS:-}; do
-    peers+="
-    $peer"
+  # Every address that a gateway can have: whoever is new or about to leave is heard, so that two
+  # never have the VIP.
+  for place in $GATEWAY_PLACES; do
+    [[ $place == "$NODE_IP" ]] || peers+="
+    $place"
   done
-  # With one gateway there is nobody to talk to.
-  [[ -z $peers ]] || peers="
-  unicast_src_ip $NODE_IP
-  unicast_peer {$peers
-  }"
   local config="# Written by openstack-kubernetes: changes are lost at the next run.
 global_defs {
   router_id $NODE_NAME
@@ -158,7 +155,10 @@ vrrp_instance api {
   interface $interface
   virtual_router_id $VRRP_ID
   priority $((own_index < 10 ? 200 - 10 * own_index : 100))
-  advert_int 0.3$peers
+  advert_int 0.3
+  unicast_src_ip $NODE_IP
+  unicast_peer {$peers
+  }
   virtual_ipaddress {
     $VIP/$prefix dev $interface
   }
@@ -251,7 +251,7 @@ WantedBy=timers.target"
 }
 
 require_root
-load_env NODE_NAME NODE_IP API_NAME VIP VRRP_ID GATEWAY_ADDRESSES CONTROL_PLANE_ADDRESSES
+load_env NODE_NAME NODE_IP API_NAME VIP VRRP_ID GATEWAY_ADDRESSES GATEWAY_PLACES CONTROL_PLANE_ADDRESSES
 lock
 case $VERB in
   configure) configure ;;

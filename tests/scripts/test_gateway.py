@@ -23,7 +23,7 @@ GATEWAY = {
     "VIP": "10.8.0.10",
     "VRRP_ID": "11",
     "GATEWAY_ADDRESSES": "10.8.0.11 10.8.0.12",
-    "PEERS": "10.8.0.11",
+    "GATEWAY_PLACES": "10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14",
     "INGRESS_ADDRESSES": "10.8.0.21 10.8.0.22",
     "INGRESS_HTTP_PORT": "30080",
     "INGRESS_HTTPS_PORT": "30443",
@@ -196,13 +196,18 @@ def test_keepalived(gateway: Callable[..., Machine]) -> None:
         "unicast_src_ip 10.8.0.12", "10.8.0.10/24 dev eth7",
     ):  # fmt: skip
         assert f"  {line}\n" in config, line
-    assert re.search(r"unicast_peer \{\n\s+10\.8\.0\.11\n\s+\}", config)
+    peers = re.search(r"\n  unicast_peer \{\n([^}]+)\}", config)
+    assert peers
+    assert peers.group(1).split() == ["10.8.0.11", "10.8.0.13", "10.8.0.14"]
 
 
-def test_a_single_gateway_talks_to_nobody(gateway: Callable[..., Machine]) -> None:
-    machine = gateway(GATEWAY_ADDRESSES="10.8.0.12", PEERS="")
+def test_who_stays_still_hears_the_gateway_that_leaves(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(GATEWAY_ADDRESSES="10.8.0.11 10.8.0.12 10.8.0.13")
     machine.run("gateway.sh", "configure")
-    assert "unicast" not in machine.read(KEEPALIVED)
+    machine.node_env(GATEWAY)
+    assert machine.run("gateway.sh", "configure").status == 0
+    assert machine.called("systemctl reload") == ["systemctl reload -- haproxy.service"]
+    assert "    10.8.0.13\n" in machine.read(KEEPALIVED)
 
 
 def test_sshd_takes_many_at_once(gateway: Callable[..., Machine]) -> None:
