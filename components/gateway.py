@@ -12,7 +12,7 @@ from components.addresses import Addresses
 from components.machine import Machine, MachineArgs
 from components.network import Network
 from components.pki import HostKeys, Pki
-from components.remote import Login, Script, connection, environment_file, scripts
+from components.remote import Login, Script, connection, environment_file, on_delete, scripts
 from components.rolling import Existing, Gates, NodeOutput
 from config import PackageMirrors, Servers
 from settings import settled
@@ -61,7 +61,7 @@ class Gateway(pulumi.ComponentResource):
     floating_ip: pulumi.Output[str]
     # The active gateway as a jump host, and as the place where cluster-wide commands run.
     login: Login
-    # Each gateway with what is done when it is configured; `ready` is the latter alone.
+    # Each gateway with what is deleted first when it goes; `ready` is done when it is configured.
     gates: Gates
     ready: Sequence[pulumi.Resource]
     nodes: Sequence[NodeOutput]
@@ -83,7 +83,8 @@ class Gateway(pulumi.ComponentResource):
         shared = HostKeys(name, child)
         self.login = self._login(shared.real.public_key_openssh)
 
-        configured: list[tuple[str, pulumi.Resource]] = []
+        gates: list[tuple[str, pulumi.Resource]] = []
+        ready: list[pulumi.Resource] = []
         nodes: list[NodeOutput] = []
         for index in range(args.count):
             machine_name = f"{args.cluster_name}-gateway-{index}"
@@ -92,13 +93,15 @@ class Gateway(pulumi.ComponentResource):
                 index,
                 shared,
                 group,
-                turn=args.existing.turn(machine_name, configured),
+                turn=args.existing.turn(machine_name, gates),
                 opts=child,
             )
-            configured.append((machine_name, self._configure(index, machine, association, child)))
+            configured = self._configure(index, machine, association, child)
+            gates.append((machine_name, self._farewell(machine, configured, child)))
+            ready.append(configured)
             nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
-        self.gates = configured
-        self.ready = [resource for _, resource in configured]
+        self.gates = gates
+        self.ready = ready
         self.nodes = nodes
         self.addresses = {
             f"{args.cluster_name}-gateway-{index}": str(args.addresses.gateways[index])
@@ -255,4 +258,30 @@ class Gateway(pulumi.ComponentResource):
             files={**self._files(index), **scripts("install.sh", "gateway-reboot.sh")},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
+        )
+
+    def _farewell(
+        self, machine: Machine, configured: pulumi.Resource, child: pulumi.ResourceOptions
+    ) -> pulumi.Resource:
+        """On delete: hand the VIP over, before anything of the gateway is touched."""
+        login = self.login
+        return on_delete(
+            f"{machine.name}-farewell",
+            ".venv/bin/python farewell.py",
+            {
+                "GATEWAY": machine.name,
+                "SERVER_ID": machine.server.id,
+                "OTHERS": str(self._args.count - 1),
+                "ADDRESS": login.address,
+                "SSH_USER": login.user,
+                "SSH_KEY": login.private_key,
+                "HOST_KEY": login.host_key,
+            },
+            pulumi.ResourceOptions.merge(
+                child,
+                pulumi.ResourceOptions(
+                    depends_on=[configured], deleted_with=self._args.network.anchor
+                ),
+            ),
+            triggers=[machine.server.id],
         )

@@ -10,7 +10,7 @@ import pulumi_openstack as openstack
 
 from components.addresses import Addresses
 from components.firewall import ROLES, SUBNET, rules
-from components.remote import on_destroy
+from components.remote import on_delete
 from config import ExistingNetwork
 
 
@@ -71,7 +71,7 @@ class Network(pulumi.ComponentResource):
 
     def _leftovers(self, args: NetworkArgs) -> pulumi.Resource:
         """On destroy, between the last server and the network: what the controllers made."""
-        return on_destroy(
+        return on_delete(
             f"{self._name}-leftovers",
             f".venv/bin/python leftovers.py {args.cluster_name}",
             args.login_environment,

@@ -158,17 +158,24 @@ class Script(remote.Command):
         )
 
 
-def on_destroy(
-    name: str, command: str, environment: Mapping[str, str], opts: pulumi.ResourceOptions
+def on_delete(
+    name: str,
+    command: str,
+    environment: Mapping[str, pulumi.Input[str]],
+    opts: pulumi.ResourceOptions,
+    *,
+    triggers: Sequence[pulumi.Input[str]] = (),
 ) -> pulumi.Resource:
     """A command that runs where Pulumi runs, in the project's folder, and only on delete.
 
-    `environment` comes on top of that of Pulumi; it is secret.
+    `environment` comes on top of that of Pulumi; it is secret. A change of `triggers` is a delete.
     """
+    secret: pulumi.Output[dict[str, str]] = pulumi.Output.secret(together(environment))
     return local.Command(
         name,
         delete=command,
-        environment=pulumi.Output.secret(dict(environment)),
+        environment=secret,
+        triggers=list(triggers) or None,
         add_previous_output_in_env=False,
-        opts=opts,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
     )

@@ -10,6 +10,7 @@ import pytest
 from lab import image, settings
 from lab.image import glance, node, versions
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
 
 MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
@@ -73,15 +74,37 @@ def test_an_update_that_is_killed_converges_when_run_again(
 def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
     before = servers()
+    cluster.stack.configure({"image": "node-image-2"})
     with Poll(cluster) as poll:
-        cluster.up(image="node-image-2")
+        said = cluster.stack.pulumi(
+            *("up", "--yes", "--skip-preview", "--suppress-outputs"), capture=True
+        ).stdout
+    print(said)
     after = servers()
     assert sorted(after) == sorted(before)
     assert not set(after.values()) & set(before.values())
     assert all(cluster.nodes().values())
+    # Whoever had the VIP before: when the last gateway's turn comes, it is there.
+    assert "ha-gateway-1 gave the floating IP to another gateway" in said
     # A gateway's turn moves the VIP; a poll or two may fall into each move.
     assert poll.failed < 50, poll.failed
     assert poll.longest < 5, poll.longest
+
+
+def test_a_gateway_leaves_and_comes_back_and_never_are_two_active(cluster: Cluster) -> None:
+    first, second = Gateway(cluster, 0), Gateway(cluster, 1)
+    assert first.is_active()
+    took_over = "sudo journalctl --unit=keepalived | grep -c 'Entering MASTER STATE'"
+    before = first.ssh(took_over)
+    with Poll(cluster) as poll:
+        cluster.up(gatewayCount=1)
+        cluster.up(gatewayCount=2)
+    assert first.is_active()
+    assert second.boot()
+    assert not second.is_active()
+    # It never lost the VIP: nobody else had it for a moment.
+    assert first.ssh(took_over) == before != ""
+    assert poll.longest < 3, poll.longest
 
 
 def test_destroy_ends_when_the_api_is_gone_and_leaves_nothing(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from tests.unit.engine import Recorded, Run, run
 
 SERVER = "instance:Instance"
 COMMAND = "remote:Command"
+GATEWAYS = ["demo-gateway-0", "demo-gateway-1"]
 NODES = ["demo-master-0", "demo-master-1", "demo-master-2", "demo-worker-0", "demo-worker-1"]
 
 
@@ -60,7 +61,7 @@ def test_a_key_of_the_users_own_ends_with_the_newline_that_ssh_wants() -> None:
 @pytest.mark.parametrize("preview", [True, False])
 def test_the_default_cluster_is_highly_available(preview: bool) -> None:
     servers = run(preview=preview).all(SERVER)
-    assert sorted(servers) == ["demo-gateway-0", "demo-gateway-1", *NODES]
+    assert sorted(servers) == [*GATEWAYS, *NODES]
 
 
 def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
@@ -148,8 +149,39 @@ def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> 
         assert fresh.waits_for(gate, server(fresh, name))
 
 
+def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
+    for name in GATEWAYS:
+        farewell = fresh.one("local:Command", f"{name}-farewell")
+        assert farewell.inputs["delete"].endswith("farewell.py")
+        assert farewell.inputs["triggers"] == [f"{name}-id"]
+        assert farewell.inputs["environment"]["SERVER_ID"] == f"{name}-id"
+        assert farewell.inputs["environment"]["OTHERS"] == "1"
+        assert farewell.delete_before_replace
+        assert farewell.deleted_with == fresh.one("network:Network", "demo").urn
+        assert fresh.waits_for(farewell, command(fresh, f"{name}-configure"))
+
+
+def test_the_only_gateway_hands_over_to_nobody() -> None:
+    farewell = run({"gatewayCount": 1}).one("local:Command", "demo-gateway-0-farewell")
+    assert farewell.inputs["environment"]["OTHERS"] == "0"
+
+
+def test_gateways_change_in_turn_and_before_all_else() -> None:
+    changed = run(existing=[*GATEWAYS, *NODES])
+    earlier = changed.one("local:Command", "demo-gateway-0-farewell")
+    assert changed.waits_for(server(changed, "demo-gateway-1"), earlier)
+    last = changed.one("local:Command", "demo-gateway-1-farewell")
+    assert changed.waits_for(server(changed, "demo-master-0"), last)
+
+
+def test_gateways_listen_to_every_place_where_one_can_be() -> None:
+    for count in (1, 3):
+        settings = node_env(command(run({"gatewayCount": count}), "demo-gateway-0-configure"))
+        assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
+
+
 def test_no_secret_stands_in_a_command_line(fresh: Run) -> None:
-    for each in fresh.all(COMMAND).values():
+    for each in [*fresh.all(COMMAND).values(), *fresh.all("local:Command").values()]:
         for text in (each.inputs.get("create"), each.inputs.get("delete")):
             assert text is None or "privateKey" not in text
 
@@ -209,7 +241,7 @@ def test_load_balancers_reach_workers_by_rules_of_the_clusters_own(
 def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
     ports = fresh.all("port:Port")
     carrying = [name for name, port in ports.items() if port.inputs.get("allowedAddressPairs")]
-    assert sorted(carrying) == ["demo-gateway-0", "demo-gateway-1"]
+    assert sorted(carrying) == GATEWAYS
 
 
 def test_a_secret_among_the_add_ons_hides_the_charts_values() -> None:
