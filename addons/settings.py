@@ -202,7 +202,9 @@ class Ingress(OptionalChartAddon):
     default_class: bool = True
     """Whether Ingresses that name no class are served."""
     gateway_api: bool = False
-    """Whether Gateway API is served too (Traefik only); its CRDs must be in the cluster."""
+    """Whether Gateway API is served too (Traefik only); its CRDs must be in the cluster. Routes of
+    every namespace may name the Gateway `traefik-gateway` in the namespace `ingress`: HTTP alone,
+    until you give it a certificate by the chart's value `gateway.listeners.websecure`."""
 
     @model_validator(mode="after")
     def _can(self) -> Self:

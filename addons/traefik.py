@@ -22,7 +22,11 @@ def values(way_in: WayIn) -> dict[str, Any]:
         "global": {"checkNewVersion": False},
         "ingressClass": {"isDefaultClass": way_in.default_class},
         "providers": {"kubernetesGateway": {"enabled": way_in.gateway_api}},
-        "gateway": {"enabled": way_in.gateway_api},
+        "gateway": {
+            "enabled": way_in.gateway_api,
+            # Routes of every namespace, as with Ingresses.
+            "listeners": {"web": {"namespacePolicy": {"from": "All"}}},
+        },
         "gatewayClass": {"enabled": way_in.gateway_api},
         "service": {
             "spec": {"type": "LoadBalancer" if way_in.octavia else "NodePort"},

@@ -246,6 +246,17 @@ class TestValues:
         assert (ports["web"]["nodePort"], ports["websecure"]["nodePort"]) == (30080, 30443)
         assert ports["web"]["proxyProtocol"]["trustedIPs"] == ["10.8.0.0/22", "10.244.0.0/16"]
 
+    def test_gateway_api_is_served_to_every_namespace_where_it_is_wanted(self) -> None:
+        served = install({"ingress": {"enabled": True, "gatewayApi": True}})
+        values = served.chart_values("traefik")
+        assert values["providers"]["kubernetesGateway"]["enabled"]
+        assert values["gatewayClass"]["enabled"]
+        assert values["gateway"]["enabled"]
+        assert values["gateway"]["listeners"]["web"]["namespacePolicy"] == {"from": "All"}
+        values = install({"ingress": {"enabled": True}}).chart_values("traefik")
+        assert not values["providers"]["kubernetesGateway"]["enabled"]
+        assert not values["gateway"]["enabled"]
+
     def test_nginx_takes_traefiks_place_at_the_same_ports(self) -> None:
         run = install({"ingress": {"enabled": True, "controller": "nginx", "replicas": 3}})
         assert "traefik" not in chart_names(run)
