@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,8 +136,12 @@ def build(
     ldflags: Sequence[str] = (),
     tags: Sequence[str] = (),
     cgo: bool = False,
+    completed: Sequence[str] = (),
 ) -> Path:
     """Build `packages` ({program name: Go package path}) of the module in `module`.
+
+    What lies in the module's folder over/PATH is put over the files of each dependency PATH of
+    `completed`: what the released one has, but not its module.
 
     Returns the folder with the programs. It is named after the inputs' fingerprint, so a second
     call returns at once, and it appears only when it is complete, so a build can be cut off.
@@ -160,7 +165,11 @@ def build(
         TRIMMED.unlink(missing_ok=True)
         log = ensure(LOGS) / f"build-{name}.log"
         environment = {**go_environment(), "CGO_ENABLED": "1" if cgo else "0"}
-        with step(f"build {name} from Go modules (log: {log})"), open(log, "w") as output:
+        with (
+            step(f"build {name} from Go modules (log: {log})"),
+            open(log, "w") as output,
+            _completed(module, completed) as folder,
+        ):
             command = ["nice", "-n", "5", "go", "build", "-ldflags", flags]
             if tags:
                 command += ["-tags", ",".join(tags)]
@@ -172,7 +181,7 @@ def build(
             for out, wanted in runs:
                 result = subprocess.run(
                     [*command, "-o", out, *wanted],
-                    cwd=module,
+                    cwd=folder,
                     env=environment,
                     stdout=output,
                     stderr=output,
@@ -181,6 +190,30 @@ def build(
                     raise failure(name, log)
         partial.rename(target)
     return target
+
+
+@contextmanager
+def _completed(module: Path, paths: Sequence[str]) -> Iterator[Path]:
+    """The module, or where dependencies need more files a copy that has its own copies of those.
+
+    Go's -overlay does not do: it refuses files of the module cache.
+    """
+    if not paths:
+        yield module
+        return
+    # Named like Go's own, so that remove_leftovers finds it.
+    with tempfile.TemporaryDirectory(dir=ensure(GO_CACHE / "tmp"), prefix="go-build") as name:
+        folder = Path(name)
+        shutil.copytree(module, folder, dirs_exist_ok=True)
+        for path in paths:
+            copy = ensure((folder / "completed" / path).parent) / Path(path).name
+            # The module cache is read-only.
+            source = str(module_folder(module, path))
+            subprocess.run(["cp", "-r", "--no-preserve=mode", source, str(copy)], check=True)
+            shutil.copytree(module / "over" / path, copy, dirs_exist_ok=True)
+        with open(folder / "go.mod", "a") as file:
+            file.writelines(f"\nreplace {path} => ./completed/{path}\n" for path in paths)
+        yield folder
 
 
 def require_go(what: str) -> None:

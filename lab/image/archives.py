@@ -16,7 +16,7 @@ ARCHIVES = CACHE / "images"
 TEST_IMAGE = "docker.io/lab/busybox:1"
 # Image, tag, folder of the module, program in the image, version inside.
 _OPERATOR = "quay.io/prometheus-operator"
-_MONITORING = (
+_ADDONS = (
     ("quay.io/prometheus/prometheus", versions.PROMETHEUS[0],
      "prometheus", "bin/prometheus", versions.PROMETHEUS[1]),
     ("quay.io/prometheus/node-exporter", versions.NODE_EXPORTER[0],
@@ -27,6 +27,10 @@ _MONITORING = (
      "prometheus-operator", "bin/prometheus-config-reloader", versions.PROMETHEUS_OPERATOR),
     ("registry.k8s.io/kube-state-metrics/kube-state-metrics", versions.KUBE_STATE_METRICS,
      "kube-state-metrics", "kube-state-metrics", versions.KUBE_STATE_METRICS),
+    ("quay.io/prometheus/alertmanager", versions.ALERTMANAGER,
+     "alertmanager", "bin/alertmanager", versions.ALERTMANAGER),
+    ("docker.io/library/traefik", versions.TRAEFIK,
+     "traefik", "traefik", versions.TRAEFIK),
 )  # fmt: skip
 # What an image without Debian below it still needs: names for its users, trusted certificates.
 _USERS = "root:x:0:0::/:/nologin\nnobody:x:65534:65534::/:/nologin\n"
@@ -127,12 +131,12 @@ def cilium() -> Path:
 
 
 def addons() -> Path:
-    """What a cluster can do without: Prometheus and what it asks, Python for our own programs."""
-    folders = programs.monitoring()
+    """What a cluster can do without: Prometheus and what belongs to it, Traefik, Python."""
+    folders = {**programs.monitoring(), "traefik": programs.traefik()}
     python = debian.python()
 
     def images() -> Iterable[Image]:
-        for path, tag, module, program, inside in _MONITORING:
+        for path, tag, module, program, inside in _ADDONS:
             layer = _layer({program: folders[module] / program.rpartition("/")[2]})
             yield Image(
                 name=f"{path}:{tag}",

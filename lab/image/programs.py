@@ -153,7 +153,7 @@ def addons() -> Path:
 
 
 def monitoring() -> dict[str, Path]:
-    """Prometheus, its operator and its exporters, each in the folder of its module."""
+    """Prometheus, its operator and what belongs to it, each in the folder of its module."""
     prometheus = "github.com/prometheus"
     operator = f"{prometheus}-operator/prometheus-operator"
     version = f"{prometheus}/common/version"
@@ -165,6 +165,13 @@ def monitoring() -> dict[str, Path]:
             ldflags=_set(version, {"Version": versions.PROMETHEUS[0].removeprefix("v")}),
             # The other ways of service discovery are the clients of thirty clouds.
             tags=("remove_all_sd", "enable_kubernetes_sd", "enable_static_sd", "stringlabels"),
+        ),
+        "alertmanager": gobuild.build(
+            f"alertmanager-{versions.ALERTMANAGER}",
+            MODULES / "alertmanager",
+            {"alertmanager": f"{prometheus}/alertmanager/cmd/alertmanager"},
+            ldflags=_set(version, {"Version": versions.ALERTMANAGER.removeprefix("v")}),
+            completed=(f"{prometheus}/alertmanager",),
         ),
         "node-exporter": gobuild.build(
             f"node-exporter-{versions.NODE_EXPORTER[1]}",
@@ -186,6 +193,22 @@ def monitoring() -> dict[str, Path]:
             {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"},
         ),
     }
+
+
+def traefik() -> Path:
+    """Traefik, with Ingress, Gateway API and its own kinds."""
+    module = "github.com/traefik/traefik/v3"
+    return gobuild.build(
+        f"traefik-{versions.TRAEFIK}",
+        MODULES / "traefik",
+        {"traefik": f"{module}/cmd/traefik"},
+        ldflags=_set(f"{module}/pkg/version", {"Version": versions.TRAEFIK.removeprefix("v")}),
+        completed=(
+            "github.com/abbot/go-http-auth",
+            "github.com/go-acme/lego/v5",
+            "github.com/gorilla/mux",
+        ),
+    )
 
 
 def pause(tag: str) -> Path:

@@ -30,6 +30,8 @@ PROMETHEUS = ("v3.14.0-distroless", "v0.314.0")
 NODE_EXPORTER = ("v1.12.1-distroless", "v1.12.1")
 PROMETHEUS_OPERATOR = "v0.93.1"
 KUBE_STATE_METRICS = "v2.20.0"
+ALERTMANAGER = "v0.34.0"
+TRAEFIK = "v3.7.11"
 # The image that takes scheduled snapshots; inside is Debian's Python.
 PYTHON = "3.14.2-alpine"
 # What the Debian packages and the images around the programs are taken from.

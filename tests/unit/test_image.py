@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import versions as cluster_versions
+from lab import gobuild
 from lab.image import debian, programs, versions
 from lab.image.charts import _OWN
 from lab.image.oci import Image, Layer, LayerWriter, write_archive
@@ -105,6 +106,31 @@ def test_packages_bring_what_they_depend_on(tmp_path: Path) -> None:
     assert debian._closure(tmp_path, ["nft"]) == {"nft", "libnft", "libc6", "mawk"}
 
 
+def test_a_module_gets_a_dependency_with_more_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "example.org/web/v2"
+    module, cached = tmp_path / "module", tmp_path / "mod"
+    for file in (module / "go.mod", module / "over" / path / "ui/page.html", cached / "web.go"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{file.name}\n")
+    # As Go leaves it.
+    cached.chmod(0o555)
+    monkeypatch.setattr(gobuild, "GO_CACHE", tmp_path / "go")
+    monkeypatch.setattr(gobuild, "module_folder", lambda *_: cached)
+    with gobuild._completed(module, [path]) as folder:
+        copy = folder / "completed" / path
+        assert (folder / "go.mod").read_text().splitlines()[-1] == (
+            f"replace {path} => ./completed/{path}"
+        )
+        assert (copy / "web.go").read_text() == "web.go\n"
+        assert (copy / "ui/page.html").read_text() == "page.html\n"
+    assert not folder.exists()
+    assert (module / "go.mod").read_text() == "go.mod\n"
+    with gobuild._completed(module, []) as folder:
+        assert folder == module
+
+
 def required(module: str) -> list[str]:
     """The requirements of a module, as `path version`."""
     lines = (programs.MODULES / module / "go.mod").read_text().splitlines()
@@ -127,6 +153,8 @@ def required(module: str) -> list[str]:
         ("prometheus", "github.com/prometheus/prometheus", versions.PROMETHEUS[1]),
         ("node-exporter", "github.com/prometheus/node_exporter", versions.NODE_EXPORTER[1]),
         ("kube-state-metrics", "k8s.io/kube-state-metrics/v2", versions.KUBE_STATE_METRICS),
+        ("alertmanager", "github.com/prometheus/alertmanager", versions.ALERTMANAGER),
+        ("traefik", "github.com/traefik/traefik/v3", versions.TRAEFIK),
         (
             "prometheus-operator", "github.com/prometheus-operator/prometheus-operator",
             versions.PROMETHEUS_OPERATOR,
