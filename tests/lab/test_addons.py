@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from lab import image, settings
-from lab.cloud import inside, namespace
+from lab.cloud import inside, layout, namespace
+from lab.image import programs
 from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack
@@ -35,11 +36,13 @@ NO_IMAGE = "no image of it can be built from Go modules that the module proxy ha
 ADDONS: Mapping[str, tuple[str, str | None]] = {
     "snapshots": ("snapshot-controller", None),
     "monitoring": ("kube-prometheus-stack", None),
-    "ingress": ("traefik", NO_IMAGE),
+    "ingress": ("traefik", None),
     "headlamp": ("headlamp", NO_IMAGE),
     "logging": ("victoria-logs-single", NO_IMAGE),
     "kured": ("kured", NO_IMAGE),
 }
+# Where Alertmanager sends what fires: the pod `receiver` below.
+WEBHOOK = {"url": "http://receiver.default/cgi-bin/alert"}
 EVERY_HOUR = {"name": "hourly", "schedule": "0 * * * *", "keep": 2, "selector": {"app": "shop"}}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # At all times; on no node, since there is no image of it.
@@ -49,11 +52,16 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "values": {"nodeSelector": {"lab": "nobody"}},
     },
     "snapshots": {"schedules": [EVERY_HOUR]},
-    # No image of these two can be had; alerts fire all the same.
+    # No image of Grafana can be had.
     "monitoring": {
         "storageSize": "2Gi",
-        "values": {"grafana": {"enabled": False}, "alertmanager": {"enabled": False}},
+        "alertmanager": {
+            "route": {"receiver": "lab", "group_wait": "1s", "group_interval": "10s"},
+            "receivers": [{"name": "lab", "webhook_configs": [WEBHOOK]}],
+        },
+        "values": {"grafana": {"enabled": False}},
     },
+    "ingress": {"gatewayApi": True},
 }
 SHOP = """
 apiVersion: v1
@@ -73,6 +81,34 @@ spec:
     command: [sh, -c, "[ -e /data/file ] || echo first >/data/file; sync; sleep 36000"]
     volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+RECEIVER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: receiver, labels: {app: receiver}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: receiver
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command:
+    - sh
+    - -ec
+    - |
+      mkdir -p /tmp/www/cgi-bin
+      cat >/tmp/www/cgi-bin/alert <<'END'
+      #!/bin/sh
+      head -c "$CONTENT_LENGTH" >>/tmp/alerts
+      printf 'Content-Type: text/plain\\r\\n\\r\\n'
+      END
+      chmod +x /tmp/www/cgi-bin/alert
+      exec httpd -f -p 8080 -h /tmp/www
+---
+apiVersion: v1
+kind: Service
+metadata: {name: receiver}
+spec: {selector: {app: receiver}, ports: [{port: 80, targetPort: 8080}]}
 """
 ROUND = clock(minute=25)
 SNAPSHOT = "data-by-hand-1"
@@ -135,12 +171,20 @@ def base(charts: Path) -> dict[str, Any]:
     return {**addons, "chartDirectory": str(charts)}
 
 
+@pytest.fixture(scope="module")
+def gateway_api(cluster: Cluster) -> None:
+    """The kinds of Gateway API, which a user brings along."""
+    kinds = programs.source("traefik", "sigs.k8s.io/gateway-api") / "config/crd/standard"
+    cluster.kubectl("apply", "--server-side", "-f", str(kinds))
+
+
+@pytest.mark.usefixtures("gateway_api")
 def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, Any]) -> None:
     memory(cluster, "the default set")
     start = time.monotonic()
     cluster.up(addons=wanted(base, enabled=True))
     cluster.kubectl(
-        *("-n", "monitoring", "wait", "prometheus", "--all"),
+        *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
         *("--for=condition=Available", "--timeout=300s"),
     )
     until(lambda: not starting(cluster), "every pod ready", 300)
@@ -164,12 +208,25 @@ def test_the_smoke_test_finds_nothing(cluster: Cluster) -> None:
                 **inside.environment(),
                 "KUBECONFIG": str(cluster.kubeconfig),
                 "SMOKE_IMAGE": "docker.io/lab/busybox:1",
+                "SMOKE_CLIENT_ADDRESS": layout.API,
             },
         ),
         cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     print(result.stdout, file=sys.stderr)
     assert result.returncode == 0, result.stdout
+
+
+def test_an_alert_reaches_its_receiver(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=RECEIVER)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/receiver", "--timeout=120s")
+
+    def told() -> bool:
+        # One that always fires.
+        return "Watchdog" in cluster.kubectl("exec", "receiver", "--", "cat", "/tmp/alerts")
+
+    until(told, "an alert at its receiver", 120)
+    cluster.kubectl("delete", "pod/receiver", "service/receiver")
 
 
 def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> None:
@@ -240,12 +297,17 @@ def test_they_leave_nothing_behind(
     memory(cluster, "with the add-ons that ran here")
     cluster.up(addons=wanted(base, enabled=False))
     names = cluster.kubectl("get", "namespaces", "-o", "name")
-    assert not [each for each in ("monitoring", "snapshots") if f"namespace/{each}\n" in names]
+    ours = ("monitoring", "snapshots", "ingress")
+    assert not [each for each in ours if f"namespace/{each}\n" in names]
     kinds = cluster.kubectl("get", "crds", "-o", "name")
     assert "monitoring.coreos.com" not in kinds
+    assert "traefik.io" not in kinds
     until(lambda: volumes() <= volumes_before, "volumes gone", 120)
-    ours = cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
-    assert not [line for line in ours.splitlines() if "prometheus" in line or "snapshot" in line]
+    words = ("prometheus", "snapshot", "traefik")
+    left = cluster.kubectl(
+        "get", "clusterroles,clusterrolebindings,ingressclasses,gatewayclasses", "-o", "name"
+    )
+    assert not [line for line in left.splitlines() if any(word in line for word in words)]
     assert cluster.up() == {}
 
 

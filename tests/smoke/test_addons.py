@@ -15,6 +15,7 @@ from addons import alerts, headlamp, ingress, kured, logging, monitoring
 from tests.smoke.live import Live, claim, mounting, pod, service, until
 
 PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
+ALERTMANAGER = f"{monitoring.CHART.name}-alertmanager"
 LOGS = f"{logging.SERVER_CHART.name}-server"
 # Tells whom the web server took the request to be from.
 WHO = "printf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_X_FORWARDED_FOR\""
@@ -88,6 +89,19 @@ class TestMonitoring:
 
         until(evaluated, "our alerts")
 
+    def test_alertmanager_has_the_alert_that_always_fires(self, live: Live) -> None:
+        if not live.has("service", ALERTMANAGER, monitoring.NAMESPACE):
+            pytest.skip("Alertmanager is not installed")
+
+        def there() -> bool:
+            asked = {"filter": 'alertname="Watchdog"'}
+            text = live.service(
+                monitoring.NAMESPACE, f"{ALERTMANAGER}:9093", "api/v2/alerts", **asked
+            )
+            return bool(json.loads(text))
+
+        until(there, "Watchdog at Alertmanager")
+
 
 class TestIngress:
     @pytest.fixture(autouse=True)
@@ -103,20 +117,39 @@ class TestIngress:
         return live.api_host()
 
     def test_a_request_shows_the_clients_address(self, live: Live) -> None:
-        name = f"{live.namespace}.example.org"
-        live.apply(
-            pod("who", "sh", "-c", SERVE),
-            service("who", 8080),
-            {
-                "apiVersion": "networking.k8s.io/v1",
-                "kind": "Ingress",
-                "metadata": {"name": "who"},
-                "spec": {
-                    "ingressClassName": self.ingress_class(live),
-                    "rules": [{"host": name, "http": {"paths": [self.path()]}}],
-                },
+        name = f"ingress.{live.namespace}.example.org"
+        route = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": "who"},
+            "spec": {
+                "ingressClassName": self.ingress_class(live),
+                "rules": [{"host": name, "http": {"paths": [self.path()]}}],
             },
-        )
+        }
+        self.shows_the_clients_address(live, name, route)
+
+    def test_one_by_gateway_api_does_too(self, live: Live) -> None:
+        gateways = live.get("gateways.gateway.networking.k8s.io", "-n", ingress.NAMESPACE)
+        if not gateways:
+            pytest.skip("Gateway API is not served")
+        name = f"gateway.{live.namespace}.example.org"
+        parent = {"namespace": ingress.NAMESPACE, "name": gateways[0]["metadata"]["name"]}
+        route = {
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "HTTPRoute",
+            "metadata": {"name": "who"},
+            "spec": {
+                "parentRefs": [parent],
+                "hostnames": [name],
+                "rules": [{"backendRefs": [{"name": "who", "port": 80}]}],
+            },
+        }
+        self.shows_the_clients_address(live, name, route)
+
+    def shows_the_clients_address(self, live: Live, name: str, route: dict[str, Any]) -> None:
+        """Ask for the host `name` from here until there is an answer, and look at it."""
+        live.apply(pod("who", "sh", "-c", SERVE), service("who", 8080), route)
         live.wait("pod/who")
         seen: list[str] = []
 
