@@ -114,10 +114,17 @@ ROUND = clock(minute=25)
 SNAPSHOT = "data-by-hand-1"
 
 
+MISSING = [
+    chart
+    for chart, _ in ADDONS.values()
+    if not any((folder / chart).is_dir() for folder in (CHARTS, FETCHED))
+]
+
+
 def why_not(addon: str) -> str | None:
     """Why an add-on cannot run on this lab, None when it can."""
     chart, reason = ADDONS[addon]
-    if not any((folder / chart).is_dir() for folder in (CHARTS, FETCHED)):
+    if chart in MISSING:
         return f"there is no chart {chart} in {CHARTS} or {FETCHED}"
     return reason
 
@@ -191,6 +198,23 @@ def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, 
     seconds = time.monotonic() - start
     print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)
     assert seconds < 300
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no charts of {', '.join(MISSING)}")
+def test_a_preview_of_every_add_on_takes_less_than_20_seconds(
+    cluster: Cluster, base: dict[str, Any]
+) -> None:
+    chosen = wanted(base, enabled=True)
+    # Those too whose pods cannot run here.
+    every = {name: {"enabled": True} for name in ADDONS}
+    cluster.stack.configure({"addons": {**every, **chosen}})
+    start = time.monotonic()
+    said = cluster.stack.pulumi("preview", capture=True).stdout
+    seconds = time.monotonic() - start
+    cluster.stack.configure({"addons": chosen})
+    print(f"\npreview of every add-on: {seconds:.1f} s", file=sys.stderr)
+    assert "headlamp" in said
+    assert seconds < 20
 
 
 @pytest.mark.parametrize("addon", list(ADDONS))
