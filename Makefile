@@ -93,7 +93,7 @@ bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, d
 	$(BIN)/python -m bench.lab
 
 .PHONY: bench-cold
-bench-cold: venv ## Time the very first start, with no cache: an hour (root, no lab running).
+bench-cold: venv ## Time the very first start, with no cache: half an hour (root, no lab running).
 	$(BIN)/python -m bench.cold
 
 .PHONY: bench

@@ -2,7 +2,7 @@
 
 The caches of the lab, of Go, of pip and of Pulumi are pointed at a new folder, which is removed at
 the end; the machine's own stay as they are. Only the Debian packages stay installed: those that are
-there already are named. Takes an hour of two processors and needs the lab's one place on the
+there already are named. Takes half an hour of two processors and needs the lab's one place on the
 machine: take a running lab down first.
 """
 
