@@ -1,15 +1,22 @@
-"""What the documents say about versions, keys and files is so."""
+"""What the documents say about versions, keys, files, messages and resources is so."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
 import versions
-from config import SECRET_KEYS, Cluster
+from addons import alerts
+from addons.watch import Watched
+from config import SECRET_KEYS
+from docs.schema import keys
+from tests.unit.engine import Run, run
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")})
+FOLDERS = (".", "docs", "docs/decisions", "examples", "lab", "lab/image", "lab/toolchain")
+PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
 PINNED = {
     name: value
     for name, value in vars(versions).items()
@@ -46,6 +53,81 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_key_that_is_set_exists(page: Path) -> None:
-    known = {field.alias for field in Cluster.model_fields.values()} | SECRET_KEYS.keys()
-    commands = re.findall(r"pulumi config set((?: --\w+)*) '?(\w+)", page.read_text())
-    assert {key for _, key in commands if key != "KEY"} <= known
+    known = {key.path: key for key in keys()}
+    for path in re.findall(r"pulumi config set(?: --\w+)* '?([\w.\[\]]+)", page.read_text()):
+        general = re.sub(r"\[\d+\]", "[]", path)
+        names = {general, general.removesuffix("[]")}
+        # What is below an object without keys of its own is another program's.
+        above = {path.rpartition(".")[0] for path in known}
+        opaque = (p for p, key in known.items() if key.type == "object" and p not in above)
+        inside = any(general.startswith(f"{path}.") for path in opaque)
+        assert inside or names & (known.keys() | SECRET_KEYS.keys() | {"KEY"}), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_command_of_ours_exists(page: Path) -> None:
+    text = page.read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
+        assert f"\n{target}:" in makefile, target
+    for module in re.findall(r"python -m (\w+)", text):
+        assert importlib.util.find_spec(module), module
+
+
+def messages(page: Path) -> list[str]:
+    """The first column of the tables about what the program says."""
+    found: list[str] = []
+    in_table = False
+    for line in page.read_text().splitlines():
+        first = line.split("|")[1].strip() if line.startswith("|") else ""
+        in_table = bool(first) and (in_table or first == "it says")
+        found += re.findall("`([^`]+)`", first) if in_table else ()
+    return found
+
+
+@pytest.mark.parametrize("message", messages(ROOT / "docs/troubleshooting.md"))
+def test_each_message_can_be_said(message: str) -> None:
+    folders = ("addons", "components", "preflight", "settings", "userdata")
+    sources = [f for folder in folders for f in (ROOT / folder).iterdir() if f.is_file()]
+    # A long text in Python is several literals.
+    said = re.sub(r'"\s+f?"', "", "\n".join(source.read_text() for source in sources))
+    for part in re.split(r"\.\.\.|\bN\b", message):
+        assert part.strip() in said
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Run:
+    """The cluster `demo` of the runbooks."""
+    return run()
+
+
+def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:
+    patterns = re.findall(r":(\w+)::(demo-[\w-]+)", OPERATIONS)
+    assert patterns
+    for kind, name in patterns:
+        assert cluster.one(kind, name).urn
+    for machine in ("demo-gateway", "demo-master-0", "demo-worker-0"):
+        assert cluster.one("PrivateKey", f"{machine}-host-key").urn
+
+
+def test_each_thing_in_the_cloud_that_a_runbook_names_exists(cluster: Run) -> None:
+    made = {each.inputs.get("name") for each in cluster.resources.values()}
+    named = re.findall(r"openstack (?!application)[^\n`]*? (demo[\w-]*)", OPERATIONS)
+    assert named
+    assert set(named) <= made
+
+
+def test_each_alert_has_its_line_in_the_runbook() -> None:
+    everything = Watched(
+        gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
+        vip="10.8.0.10",
+        masters=5,
+        etcd_heartbeat=500,
+        ingress=True,
+        snapshot_jobs=["nightly"],
+        snapshot_namespace="snapshots",
+    )
+    ours = {alert.name for group in alerts.groups(everything).values() for alert in group}
+    _, _, table = OPERATIONS.partition("| alert | first look |\n")
+    rows = re.findall(r"^\| (.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == ours
