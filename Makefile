@@ -34,7 +34,7 @@ test: lint ## Lint, and run the tests that need neither root nor a cloud.
 	$(BIN)/pytest -q
 
 .PHONY: smoke
-smoke: venv ## Check a live cluster, the one of KUBECONFIG; ends with what could not be checked, and why.
+smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.
 	$(BIN)/pytest -v tests/smoke
 
 .PHONY: generate
@@ -49,20 +49,20 @@ requirements: ## Pin requirements.txt and requirements-dev.txt anew.
 LAB = $(BIN)/python -m lab
 
 .PHONY: lab-up
-lab-up: venv ## A real OpenStack on this machine with a cluster on it (root); ends with its nodes.
+lab-up: venv ## Start a real OpenStack on this machine and a cluster on it (root); ends with its nodes.
 	$(LAB) up
 
 .PHONY: lab-down
-lab-down: venv ## Take the lab down; only its cache stays.
+lab-down: venv ## Take the lab down; only its cache stays (root).
 	$(LAB) down
 
 .PHONY: lab-status
-lab-status: venv ## What of the lab is up, and what is not and why.
+lab-status: venv ## Say what of the lab is up, and what is not and why.
 	$(LAB) status
 
 # What every test on the lab needs; each step takes no time when it is done already.
 .PHONY: lab-cloud
-lab-cloud: venv ## Tool chain, cloud and node image, without a cluster (root).
+lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node image (root).
 	$(LAB) toolchain
 	$(LAB) cloud up
 	$(LAB) image
@@ -75,14 +75,14 @@ INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py
 
 # The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
-lab-ci: lab-cloud ## What CI runs on the lab: the smallest cluster, servers, the lab itself.
+lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers, the lab itself (root).
 	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_bad_input.py
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
-lab-test: lab-cloud ## Every test on the lab: real cloud, real engine, real clusters (root).
+lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real engine, real clusters (root).
 	$(BIN)/pytest -v $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py

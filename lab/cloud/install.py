@@ -18,6 +18,8 @@ PACKAGES = (
     "arptables",
     "bridge-utils",
     "conntrack",
+    # Makes the base system of the node image.
+    "debootstrap",
     "dnsmasq-base",
     "dnsmasq-utils",
     "ebtables",

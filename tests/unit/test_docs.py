@@ -74,6 +74,16 @@ def test_each_command_of_ours_exists(page: Path) -> None:
         assert importlib.util.find_spec(module), module
 
 
+def test_the_lab_asks_for_the_go_that_its_modules_need() -> None:
+    needed = {
+        tuple(map(int, version.split(".")))
+        for module in (ROOT / "lab").glob("**/go.mod")
+        for version in re.findall(r"^go ([\d.]+)$", module.read_text(), re.MULTILINE)
+    }
+    [asked] = re.findall(r"Go ([\d.]+\d)", (ROOT / "lab/README.md").read_text())
+    assert tuple(map(int, asked.split("."))) == max(needed)
+
+
 def messages(page: Path) -> list[str]:
     """The first column of the tables about what the program says."""
     found: list[str] = []
