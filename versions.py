@@ -3,7 +3,8 @@
 # renovate: datasource=github-releases depName=kubernetes/kubernetes
 KUBERNETES_VERSION = "v1.36.3"
 
-# The minors this program is tested with; kubeadm moves one at a time between them.
+# The minors that a cluster may have; kubeadm moves one at a time between them. README.md says which
+# ones ran.
 KUBERNETES_MINORS = ("1.35", "1.36", "1.37")
 
 # --- add-ons: the charts that are installed in the cluster, and the programs without a chart
