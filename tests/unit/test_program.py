@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import io
 import itertools
+import re
 import tarfile
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit.engine import Recorded, Run, run
+from tests.unit.engine import MINIMAL, Recorded, Run, run
 
+ROOT = Path(__file__).parent.parent.parent
 SERVER = "instance:Instance"
 COMMAND = "remote:Command"
 GATEWAYS = ["demo-gateway-0", "demo-gateway-1"]
@@ -38,13 +41,17 @@ def command(of: Run, name: str) -> Recorded:
     return of.one(COMMAND, name)
 
 
-def file_of(of: Recorded, name: str) -> str:
-    """A file in the folder that a command's script gets."""
+def files(of: Recorded) -> dict[str, str]:
+    """The folder that a command's script gets."""
     packed = base64.b64decode(of.inputs["stdin"])
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        file = tar.extractfile(name)
-        assert file is not None
-        return file.read().decode()
+        opened = {name: tar.extractfile(name) for name in tar.getnames()}
+        return {name: file.read().decode() for name, file in opened.items() if file}
+
+
+def file_of(of: Recorded, name: str) -> str:
+    """One file of it."""
+    return files(of)[name]
 
 
 def node_env(of: Recorded) -> dict[str, str]:
@@ -274,6 +281,31 @@ def test_packages_may_come_from_mirrors() -> None:
         settings = node_env(command(mirrored, name))
         assert settings["KUBERNETES_PACKAGES"] == f"{url}/k8s"
         assert "CONTAINERD_PACKAGES" not in settings
+
+
+def test_the_contract_names_all_that_a_folder_holds() -> None:
+    everything = run(
+        {
+            "packageMirrors": {
+                "kubernetes": "https://a.example",
+                "containerd": "https://b.example",
+            },
+            "httpProxy": {"http": "http://proxy.example.org:3128"},
+            "oidc": {
+                "issuerUrl": "https://login.example.org",
+                "clientId": "kubernetes",
+                "caCertificate": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            },
+            "addons": {**MINIMAL["addons"], "kured": {"enabled": True}},
+        }
+    )
+    folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
+    held = {name.rpartition("/")[2] for each in folders for name in files(each)}
+    assert {"proxy.env", "oidc-ca.crt", "gate.sh", "host_key"} <= held
+    settings = {key for each in folders for key in node_env(each)}
+    assert {"KUBERNETES_PACKAGES", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
+    contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))
+    assert held | settings <= contract
 
 
 def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None:
