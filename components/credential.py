@@ -15,7 +15,7 @@ def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:
         cluster_name,
         name=f"{cluster_name}-kubernetes",
         description=f"the Kubernetes cluster {cluster_name}: load balancers and volumes",
-        # Its name is unique in the project.
+        # Its name is unique among those of its user.
         opts=pulumi.ResourceOptions(delete_before_replace=True),
     )
     return Credential(

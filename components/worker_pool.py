@@ -43,7 +43,6 @@ class WorkerPoolArgs:
 class WorkerPool(pulumi.ComponentResource):
     """Workers that come up in parallel, and leave and roll `maxUnavailable` at a time."""
 
-    gates: Sequence[pulumi.Resource]
     nodes: Sequence[NodeOutput]
 
     def __init__(
@@ -68,7 +67,6 @@ class WorkerPool(pulumi.ComponentResource):
             turn = self._turn(existing.name, gates)
             gates.append((existing.name, self._joined(existing, turn, child).gate))
             nodes.append(self._output(existing.name, str(existing.address)))
-        self.gates = [gate for _, gate in gates]
         self.nodes = nodes
         self.register_outputs({})
 

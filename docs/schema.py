@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from config import SECRET_KEYS, Cluster
+from config import Cluster
 
 _FORMATS = {"ipv4network": "network", "ipv4": "address"}
 _TYPES = {"string": "text", "boolean": "true or false", "integer": "integer", "number": "number"}
@@ -45,11 +45,6 @@ def keys() -> Iterator[Key]:
     """Every key, in the models' order, each group before what it holds."""
     schema = Cluster.model_json_schema()
     yield from _keys(schema, schema["$defs"], "", 0)
-
-
-def secret_keys() -> Mapping[str, str]:
-    """Keys that are no part of the model because their values are secret, with descriptions."""
-    return SECRET_KEYS
 
 
 def _keys(model: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[Key]:

@@ -34,5 +34,3 @@ ALERTMANAGER = "v0.34.0"
 TRAEFIK = "v3.7.11"
 # The image that takes scheduled snapshots; inside is Debian's Python.
 PYTHON = "3.14.2-alpine"
-# What the Debian packages and the images around the programs are taken from.
-DEBIAN = "trixie"
