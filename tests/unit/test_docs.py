@@ -9,6 +9,7 @@ import pytest
 import versions
 from addons import alerts
 from addons.watch import Watched
+from components import firewall
 from config import SECRET_KEYS
 from docs.schema import keys
 from tests.unit.engine import Run, run
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (".", "docs", "docs/decisions", "examples", "lab", "lab/image", "lab/toolchain")
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
+BY_HAND = (ROOT / "docs/by-hand.md").read_text()
 PINNED = {
     name: value
     for name, value in vars(versions).items()
@@ -84,18 +86,18 @@ def test_the_lab_asks_for_the_go_that_its_modules_need() -> None:
     assert tuple(map(int, asked.split("."))) == max(needed)
 
 
-def messages(page: Path) -> list[str]:
-    """The first column of the tables about what the program says."""
+def messages(name: str) -> list[str]:
+    """The first column of a page's tables about what the program says."""
     found: list[str] = []
     in_table = False
-    for line in page.read_text().splitlines():
+    for line in (ROOT / "docs" / name).read_text().splitlines():
         first = line.split("|")[1].strip() if line.startswith("|") else ""
         in_table = bool(first) and (in_table or first == "it says")
         found += re.findall("`([^`]+)`", first) if in_table else ()
     return found
 
 
-@pytest.mark.parametrize("message", messages(ROOT / "docs/troubleshooting.md"))
+@pytest.mark.parametrize("message", [*messages("troubleshooting.md"), *messages("by-hand.md")])
 def test_each_message_can_be_said(message: str) -> None:
     folders = ("addons", "components", "preflight", "settings", "userdata")
     sources = [f for folder in folders for f in (ROOT / folder).iterdir() if f.is_file()]
@@ -122,9 +124,24 @@ def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:
 
 def test_each_thing_in_the_cloud_that_a_runbook_names_exists(cluster: Run) -> None:
     made = {each.inputs.get("name") for each in cluster.resources.values()}
-    named = re.findall(r"openstack (?!application)[^\n`]*? (demo[\w-]*)", OPERATIONS)
+    named = re.findall(r"openstack (?!application)[^\n`]*? (demo[\w-]*)", OPERATIONS + BY_HAND)
     assert named
     assert set(named) <= made
+
+
+def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
+    source = "10.9.0.60/32"
+    opened = firewall.rules(
+        allowed=[], ingress=[], machines=[source], gateways=1, ingress_ports=[],
+        monitored=False, octavia=False,
+    )  # fmt: skip
+    needed = {
+        (f"demo-{rule.role}", rule.protocol, str(rule.first or ""))
+        for rule in opened
+        if rule.source == source
+    }
+    command = r"rule create (\S+) --protocol (\w+)(?: --dst-port (\d+))? --remote-ip "
+    assert set(re.findall(command + re.escape(source), BY_HAND)) == needed
 
 
 def test_each_alert_has_its_line_in_the_runbook() -> None:
