@@ -17,7 +17,10 @@ def live() -> Iterator[Live]:
     if "KUBECONFIG" not in os.environ:
         pytest.exit("set KUBECONFIG to the kubeconfig of the cluster to check", returncode=2)
     cluster = Live(f"smoke-{uuid.uuid4().hex[:6]}")
-    cluster.kubectl("create", "namespace", cluster.namespace)
+    try:
+        cluster.kubectl("create", "namespace", cluster.namespace)
+    except AssertionError as error:
+        pytest.exit(str(error), returncode=2)
     try:
         yield cluster
     finally:
