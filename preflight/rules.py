@@ -12,6 +12,10 @@ from settings.faults import MISSING, Fault, nearest
 _NAMES_SHOWN = 8
 _NEAREST_SHOWN = 3
 
+# What kubeadm's own checks want of a control plane (its constants.go).
+_LEAST_CORES = 2
+_LEAST_MIB = 1700
+
 
 def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
     """Everything of which the cloud says no."""
@@ -103,8 +107,27 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
             servers.image,
             f"is the name of {len(images)} images; rename all but one",
         )
-    if len(images) == 1 and (flavor := (flavors or {}).get(servers.flavor)):
+    flavor = (flavors or {}).get(servers.flavor)
+    if flavor and role.path == "controlPlane":
+        yield from _kubeadm_fits(cluster, flavor_key, flavor)
+    if flavor and len(images) == 1:
         yield from _image_fits(role, flavor_key, flavor, images[0])
+
+
+def _kubeadm_fits(cluster: Cluster, key: str, flavor: Flavor) -> Iterator[Fault]:
+    """What kubeadm would refuse on the machine, minutes later."""
+    ignored = {name.lower() for name in cluster.kubeadm.ignore_preflight_errors}
+    for check, has, least, unit in (
+        ("NumCPU", flavor.cores, _LEAST_CORES, "cores"),
+        ("Mem", flavor.memory, _LEAST_MIB, "MiB of RAM"),
+    ):
+        if has < least and not ignored & {check.lower(), "all"}:
+            yield Fault(
+                key,
+                flavor.name,
+                f"kubeadm asks for {least} {unit} on a control plane, and it has {has}; choose a "
+                f"larger flavor, or name {check} in kubeadm.ignorePreflightErrors",
+            )
 
 
 def _image_fits(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> Iterator[Fault]:

@@ -133,6 +133,18 @@ def test_an_image_must_fit_on_the_flavors_disk() -> None:
     assert "choose a larger flavor, or set gateway.volume" in lines[1]
 
 
+def test_a_control_plane_must_be_as_large_as_kubeadm_asks() -> None:
+    smallest = Flavor(name="tiny", cores=1, memory=1024, disk=10)
+    tiny = replace(CLOUD, flavors=(*(CLOUD.flavors or ()), smallest))
+    flavors = {"gateway": {"flavor": "tiny"}, "worker": {"flavor": "tiny"}}
+    assert told(tiny, **flavors) == []
+    cores, memory = told(tiny, **flavors, controlPlane={"flavor": "tiny"})
+    assert cores.startswith("controlPlane.flavor = tiny: kubeadm asks for 2 cores on a control")
+    assert "1700 MiB of RAM on a control plane, and it has 1024" in memory
+    ignored = {"ignorePreflightErrors": ["numcpu", "Mem"]}
+    assert told(tiny, flavor="tiny", kubeadm=ignored) == []
+
+
 def test_a_server_cannot_boot_from_one_of_two_images_of_a_name() -> None:
     twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13")))
     assert "is the name of 2 images; rename all but one" in told(twice)[0]
