@@ -1,4 +1,4 @@
-"""What every Kubernetes node has in its folder beside scripts and kubeadm's files."""
+"""What machines have in their folders beside scripts and kubeadm's files: settings and files."""
 
 from __future__ import annotations
 
