@@ -88,13 +88,26 @@ def _ours(metadata: dict[str, str] | None, cluster: str) -> bool:
     return (metadata or {}).get(CSI_MARK) == cluster
 
 
+def servers(cloud: Connection, cluster: str) -> list[str]:
+    """Names of the cluster's servers that are still there."""
+    listed = cloud.compute.servers()
+    return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster]
+
+
 def main(cluster: str) -> int:
-    """Sweep until nothing is left; 1 when something stays, or the cloud lets nobody in."""
+    """Sweep until nothing is left.
+
+    1 when something stays, the cloud lets nobody in, or the cluster has servers: it may live.
+    """
     try:
         # There is no stack's configuration here: what it says is in the environment.
         cloud = connect(login(lambda _: None))
     except ConfigError as error:
         print(error)
+        return 1
+
+    if there := servers(cloud, cluster):
+        print(f"{cluster} has servers ({', '.join(there)}): what it made goes when they are gone")
         return 1
 
     @retry(

@@ -71,3 +71,15 @@ def test_security_groups_of_load_balancers_go_when_no_port_has_them(cloud: Magic
     cloud.network.delete_security_group.side_effect = ConflictException
     assert leftovers.sweep(cloud, "demo") == ["security group lb-sg-demo"]
     assert cloud.network.delete_security_group.call_count == 1
+
+
+def test_nothing_is_deleted_while_the_cluster_has_servers(
+    cloud: MagicMock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.compute.servers.return_value = [Thing(name="demo-worker-0", metadata={"cluster": "demo"})]
+    cloud.load_balancer.load_balancers = listing(balancer("ACTIVE"))
+    monkeypatch.setattr(leftovers, "connect", lambda _: cloud)
+    monkeypatch.setattr(leftovers, "login", lambda _: None)
+    assert leftovers.main("demo") == 1
+    assert "demo-worker-0" in capsys.readouterr().out
+    assert not cloud.load_balancer.delete_load_balancer.called
