@@ -123,7 +123,8 @@ class ControlPlaneSettings(RoleSettings):
     """The control planes."""
 
     etcd_volume: Volume | None = None
-    """A volume of its own for etcd's data; without it the data is on the boot disk."""
+    """A volume of its own for etcd's data; without it the data is on the boot disk. It stays while
+    the cluster lives, in the zone in which it was made."""
     server_group_policy: ServerGroupPolicy = "anti-affinity"
     """Whether two control planes must not, or only should not, share a hypervisor."""
 

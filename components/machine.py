@@ -109,7 +109,12 @@ class Machine:
             size=size,
             volume_type=kind,
             availability_zone=self._zone,
-            opts=self._opts,
+            opts=pulumi.ResourceOptions.merge(
+                self._opts,
+                # Another zone, or one that Cinder chose itself, would delete it with all that it
+                # holds: on every machine at once, before any of them has left the cluster.
+                pulumi.ResourceOptions(ignore_changes=["availabilityZone"]),
+            ),
         )
         return openstack.compute.VolumeAttach(
             f"{self.name}-{purpose}",

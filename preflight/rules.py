@@ -21,6 +21,7 @@ def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
     """Everything of which the cloud says no."""
     found = [
         *_settled(cluster, facts),
+        *_etcd_volume(cluster, facts),
         *_servers(cluster, facts),
         *_external_network(cluster, facts),
         *_existing_network(cluster, facts),
@@ -169,6 +170,18 @@ def _settled(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                     f"the cluster was made with {made_with}, and nodes cannot change theirs; set "
                     "it back, or move to a new cluster",
                 )
+
+
+def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    if cluster.control_plane.etcd_volume is not None:
+        return
+    names = (f"{cluster.node_name('master', i)}-etcd" for i in range(cluster.master_count))
+    if name := next((name for name in names if name in facts.volumes), None):
+        yield Fault(
+            "controlPlane.etcdVolume",
+            MISSING,
+            f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
+        )
 
 
 def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

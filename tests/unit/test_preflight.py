@@ -189,6 +189,15 @@ class TestALivingCluster:
         [line] = self.told(podCidr="10.128.0.0/16")
         assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
 
+    def test_the_volume_that_etcd_is_on_is_not_taken_away(self) -> None:
+        facts = replace(CLOUD, volumes=frozenset({"demo-master-2-etcd"}))
+        [line] = told(facts)
+        assert line.startswith(
+            "controlPlane.etcdVolume: etcd's data is on the volume demo-master-2-etcd"
+        )
+        assert told(facts, controlPlane={"etcdVolume": {"size": 10}}) == []
+        assert told(facts, masterCount=1) == []
+
     def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
         port = Port(name="demo-vip", settled=settled.read("by a = hand"))
         assert told(replace(CLOUD, ports=(port,)), podCidr="10.128.0.0/16") == []

@@ -145,6 +145,13 @@ def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> N
         assert {"imageName", "imageId", "flavorName", "flavorId"} <= set(each.replace_on_changes)
 
 
+def test_another_zone_does_not_delete_the_volume_that_etcd_is_on() -> None:
+    made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
+    volume = made.one("blockstorage/volume:Volume", "demo-master-1-etcd")
+    assert volume.inputs["availabilityZone"] == "b"
+    assert volume.ignore_changes == ["availabilityZone"]
+
+
 def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     network = fresh.one("network:Network", "demo")
     for name in NODES:
