@@ -339,7 +339,7 @@ class Cluster(Settings):
     security_updates: bool = True
     """Whether every machine installs the distribution's security updates, every night."""
     encryption_at_rest: bool = True
-    """Whether Secrets are encrypted in etcd."""
+    """Whether Secrets are encrypted in etcd. A change covers what is written from then on."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
     addons: AddonsSettings = AddonsSettings()

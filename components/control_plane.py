@@ -212,7 +212,6 @@ class ControlPlane(pulumi.ComponentResource):
                 service_cidr=str(cluster.service_cidr),
                 etcd=cluster.etcd,
                 audit=cluster.audit_log,
-                encryption_at_rest=cluster.encryption_at_rest,
                 oidc=cluster.oidc,
                 image_registry=cluster.addons.image_registry,
                 kubelet=cluster.kubelet.extra_config,
@@ -239,13 +238,14 @@ class ControlPlane(pulumi.ComponentResource):
             "pki/etcd/ca.key": pki.etcd_ca.private,
             "pki/sa.pub": pki.service_account.public,
             "pki/sa.key": pki.service_account.private,
+            "etc/encryption.yaml": pki.encryption_key.apply(
+                lambda key: kubeadm.encryption_configuration(
+                    key, encrypt=cluster.encryption_at_rest
+                )
+            ),
         }
         if cluster.audit_log.enabled:
             files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
-        if cluster.encryption_at_rest:
-            files["etc/encryption.yaml"] = pki.encryption_key.apply(
-                kubeadm.encryption_configuration
-            )
         if cluster.oidc is not None and cluster.oidc.ca_certificate is not None:
             files["etc/oidc-ca.crt"] = cluster.oidc.ca_certificate
         return files

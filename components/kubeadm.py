@@ -84,7 +84,6 @@ class ClusterSpec:
     service_cidr: str
     etcd: Etcd
     audit: AuditLog
-    encryption_at_rest: bool
     oidc: Oidc | None
     image_registry: str | None
     kubelet: Mapping[str, Any]
@@ -118,9 +117,9 @@ def cluster_configuration(cluster: ClusterSpec) -> Document:
                 "pathType": "DirectoryOrCreate",
             }
         )
-    if cluster.encryption_at_rest:
-        api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
-        volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
+    # Also where nothing is encrypted: switched on or off later, what is there stays readable.
+    api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
+    volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
     if cluster.oidc is not None:
         api_server |= _oidc_arguments(cluster.oidc)
         if cluster.oidc.ca_certificate is not None:
@@ -242,8 +241,10 @@ def audit_policy(custom: Mapping[str, Any] | None) -> str:
     )
 
 
-def encryption_configuration(key: str) -> str:
-    """Secrets at rest under secretbox; what was written before stays readable. `key`: base64."""
+def encryption_configuration(key: str, *, encrypt: bool) -> str:
+    """Secrets at rest under secretbox, or in the clear; both stay readable. `key`: base64."""
+    secretbox: Document = {"secretbox": {"keys": [{"name": "key1", "secret": key}]}}
+    identity: Document = {"identity": {}}
     return dump(
         {
             "apiVersion": "apiserver.config.k8s.io/v1",
@@ -251,10 +252,8 @@ def encryption_configuration(key: str) -> str:
             "resources": [
                 {
                     "resources": ["secrets"],
-                    "providers": [
-                        {"secretbox": {"keys": [{"name": "key1", "secret": key}]}},
-                        {"identity": {}},
-                    ],
+                    # The first one writes, all of them read.
+                    "providers": [secretbox, identity] if encrypt else [identity, secretbox],
                 }
             ],
         }

@@ -31,7 +31,6 @@ def spec(**changes: Any) -> kubeadm.ClusterSpec:
         "service_cidr": "10.96.0.0/16",
         "etcd": Etcd(),
         "audit": AuditLog(),
-        "encryption_at_rest": True,
         "oidc": None,
         "image_registry": None,
         "kubelet": {},
@@ -90,10 +89,9 @@ def test_no_token_stands_in_a_file() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_audit_log_and_encryption_can_be_switched(enabled: bool) -> None:
-    arguments = api_server(audit=AuditLog(enabled=enabled), encryption_at_rest=enabled)
+def test_the_audit_log_can_be_switched(enabled: bool) -> None:
+    arguments = api_server(audit=AuditLog(enabled=enabled))
     assert ("audit-policy-file" in arguments) == enabled
-    assert ("encryption-provider-config" in arguments) == enabled
 
 
 def test_oidc_users_cannot_become_system_users() -> None:
@@ -111,12 +109,14 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     assert kubelet["rotateCertificates"] is True
 
 
-def test_secrets_are_encrypted_and_older_ones_stay_readable() -> None:
-    providers = documents(kubeadm.encryption_configuration("a2V5"))["EncryptionConfiguration"][
-        "resources"
-    ][0]["providers"]
-    assert list(providers[0]) == ["secretbox"]
-    assert list(providers[-1]) == ["identity"]
+@pytest.mark.parametrize("encrypt", [True, False])
+def test_secrets_stay_readable_when_their_encryption_is_switched(encrypt: bool) -> None:
+    [document] = documents(kubeadm.encryption_configuration("a2V5", encrypt=encrypt)).values()
+    providers = [list(each) for each in document["resources"][0]["providers"]]
+    assert providers == (
+        [["secretbox"], ["identity"]] if encrypt else [["identity"], ["secretbox"]]
+    )
+    assert api_server()["encryption-provider-config"] == "/etc/kubernetes/encryption.yaml"
 
 
 def test_the_audit_log_never_holds_the_body_of_a_secret() -> None:

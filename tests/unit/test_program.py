@@ -207,6 +207,13 @@ def test_user_data_holds_no_key_but_the_one_time_host_key(fresh: Run) -> None:
         assert "one-time-host-key privateKey" in keys[0]
 
 
+def test_control_planes_can_read_encrypted_secrets_also_without_encryption() -> None:
+    for encrypt, first in ((True, "secretbox"), (False, "identity")):
+        bootstrap = command(run({"encryptionAtRest": encrypt}), "demo-master-0-bootstrap")
+        document = yaml.safe_load(file_of(bootstrap, "etc/encryption.yaml"))
+        assert list(document["resources"][0]["providers"][0]) == [first]
+
+
 def test_every_connection_checks_the_host_key(fresh: Run) -> None:
     for each in fresh.all(COMMAND).values():
         connection = each.inputs["connection"]
