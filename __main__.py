@@ -23,7 +23,7 @@ secrets = config.secrets_from_pulumi()
 existing = Existing.of_this_stack()
 name = cluster.cluster_name
 machine_environment = environment(cluster)
-existing.check(cluster.kubernetes_version)
+existing.check(cluster)
 if cluster.cloud_checks:
     preflight.check(cluster)
 

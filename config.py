@@ -280,7 +280,8 @@ class Cluster(Settings):
     """The configuration of one cluster, which is one stack."""
 
     cluster_name: Annotated[DnsLabel, Field(examples=["demo"])]
-    """Name of the cluster, and first part of every machine's name; the default is the stack's."""
+    """Name of the cluster, and first part of every machine's name; the default is the stack's. It
+    stays as long as the cluster lives."""
     kubernetes_version: KubernetesVersion = versions.KUBERNETES_VERSION
     """Kubernetes version, with the `v`. Raise it by one minor at a time, never lower it."""
     master_count: OddCount = 3

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from config import Cluster
+from settings.faults import ConfigError, Fault
 from settings.kubernetes_version import check_version_change
 
 Gates = Sequence[tuple[str, pulumi.Resource]]
@@ -36,9 +38,11 @@ class Existing:
             last.get_output("kubernetesVersion"),
         )
 
-    def check(self, wanted: str) -> None:
-        """Refuse a Kubernetes version that the cluster cannot go to; the preview fails then."""
+    def check(self, cluster: Cluster) -> None:
+        """Refuse what would not be this cluster any more; the preview fails then."""
+        wanted = cluster.kubernetes_version
         self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted))
+        self._names.apply(lambda names: _check_name(names, cluster))
 
     def turn(
         self, name: str, before: Gates, *, at_once: int = 1, first: Gates = ()
@@ -70,3 +74,16 @@ class Existing:
         """
         every = [gate for _, gate in gates]
         return self._names.apply(lambda names: every if names else every[:1])
+
+
+def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
+    """Every resource is known by the cluster's name: with another one it is another cluster."""
+    ending = cluster.node_name("master", 0).removeprefix(cluster.cluster_name)
+    if not machines or f"{cluster.cluster_name}{ending}" in machines:
+        return
+    before = min((name.removesuffix(ending) for name in machines if name.endswith(ending)), key=len)
+    problem = (
+        f"the cluster of this stack is {before}; under another name all of it would be deleted and "
+        f"made anew; set {before}, or make a new stack"
+    )
+    raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])

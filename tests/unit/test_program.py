@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from config import ConfigError
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -69,6 +70,13 @@ def test_a_key_of_the_users_own_ends_with_the_newline_that_ssh_wants() -> None:
 def test_the_default_cluster_is_highly_available(preview: bool) -> None:
     servers = run(preview=preview).all(SERVER)
     assert sorted(servers) == [*GATEWAYS, *NODES]
+
+
+def test_a_living_cluster_keeps_its_name() -> None:
+    # As after `pulumi stack rename`: the name is the stack's where none is set.
+    with pytest.raises(ConfigError, match="clusterName = prod: the cluster of this stack is demo;"):
+        run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-master-0"])
+    assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
 
 
 def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
