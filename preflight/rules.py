@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
 
 from config import Cluster
-from preflight.facts import UNLIMITED, Facts, Flavor, Image, Subnet
+from preflight.facts import UNLIMITED, Facts, Flavor, Image, Port, Subnet
 from preflight.needs import QUOTAS, Role, needs, roles
 from settings.faults import MISSING, Fault, nearest
 
@@ -170,6 +170,20 @@ def _settled(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                     f"the cluster was made with {made_with}, and nodes cannot change theirs; set "
                     "it back, or move to a new cluster",
                 )
+        yield from _same_network(cluster, facts, port)
+
+
+def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
+    existing = cluster.existing_network
+    wanted = existing.network if existing else cluster.cluster_name
+    names = {network.id: network.name for network in facts.networks or ()}
+    if (made_in := names.get(vip.network_id, wanted)) != wanted:
+        yield Fault(
+            "existingNetwork.network",
+            existing.network if existing else MISSING,
+            f"the cluster was made in the network {made_in}, and machines cannot move to another; "
+            "set it back, or move to a new cluster",
+        )
 
 
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

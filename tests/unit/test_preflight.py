@@ -189,6 +189,20 @@ class TestALivingCluster:
         [line] = self.told(podCidr="10.128.0.0/16")
         assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
 
+    def test_it_does_not_move_to_another_network(self) -> None:
+        networks = (*(CLOUD.networks or ()), Network(id="3", name="demo"))
+
+        def made_in(network: str, **keys: object) -> str:
+            port = Port(name="demo-vip", network_id=network)
+            return "\n".join(told(replace(CLOUD, networks=networks, ports=(port,)), **keys))
+
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        assert made_in("3") == ""
+        assert "network: the cluster was made in the network tenant" in made_in("2")
+        words = "network = tenant: the cluster was made in the network demo"
+        assert words in made_in("3", existingNetwork=existing)
+        assert "was made in" not in made_in("2", existingNetwork=existing)
+
     def test_the_volume_that_etcd_is_on_is_not_taken_away(self) -> None:
         facts = replace(CLOUD, volumes=frozenset({"demo-master-2-etcd"}))
         [line] = told(facts)
