@@ -354,6 +354,7 @@ expelled() {
 
 converge_member() {
   need_packages curl=curl
+  restore_api_server_certificate
   configure_api_proxy
   install_scripts
   if [[ $(kubelet_version) != "$KUBERNETES_VERSION" || $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
@@ -462,6 +463,7 @@ kube_proxy_starts() {
 # kubeadm keeps a certificate that exists as it is, but the names in it may have changed. The API
 # server reads the new one by itself.
 renew_api_server_certificate() {
+  rm -f -- "$PKI"/apiserver.{crt,key}.old
   mv -f -- "$PKI/apiserver.crt" "$PKI/apiserver.crt.old"
   mv -f -- "$PKI/apiserver.key" "$PKI/apiserver.key.old"
   run kubeadm init phase certs apiserver --config "$1" || {
@@ -470,6 +472,14 @@ renew_api_server_certificate() {
     die "kubeadm could not make the API server's certificate"
   }
   rm -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.key.old"
+}
+
+# A run that was cut off meanwhile left none; kubeadm writes the certificate after its key.
+restore_api_server_certificate() {
+  [[ ! -e $PKI/apiserver.crt && -e $PKI/apiserver.crt.old ]] || return 0
+  log "an earlier run was cut off while it renewed the API server's certificate"
+  [[ ! -e $PKI/apiserver.key.old ]] || mv -f -- "$PKI/apiserver.key.old" "$PKI/apiserver.key"
+  mv -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.crt"
 }
 
 # etcd is restarted only for what matters: kubeadm would write another initial cluster than the
@@ -556,18 +566,22 @@ own_node_is_ready() {
 
 # kubeadm's certificates live for a year; upgrades renew them too.
 renew_certificates() {
-  local file pod
+  local file pod pending=$STATE_DIR/renewed
   step "certificates"
   for file in "$PKI"/*.crt "$PKI"/etcd/*.crt; do
     [[ $file != */ca.crt && $file != */front-proxy-ca.crt ]] || continue
     openssl x509 -noout -checkend $((RENEW_DAYS * 86400)) -in "$file" >/dev/null && continue
     log "${file##*/} ends within $RENEW_DAYS days: renewing all"
+    : >"$pending"
     run kubeadm certs renew all || die "kubeadm could not renew the certificates"
-    for pod in "${STATIC_PODS[@]}"; do
-      restart_static_pod "$pod"
-    done
-    return
+    break
   done
+  # Also when an earlier run was cut off before all of them had started anew.
+  [[ -e $pending ]] || return 0
+  for pod in "${STATIC_PODS[@]}"; do
+    restart_static_pod "$pod"
+  done
+  rm -f -- "$pending"
 }
 
 # restart_static_pod NAME: the kubelet starts its container again.

@@ -539,7 +539,7 @@ reset_node() {
       die "kubeadm reset failed" containerd.service
   fi
   rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf"
-  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy}
+  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,renewed}
 }
 
 # A machine that belongs to another cluster is left alone for as long as that cluster lives.

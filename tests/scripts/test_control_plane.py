@@ -577,6 +577,35 @@ def test_certificates_are_renewed_before_they_end(make: Callable[..., Machine]) 
     assert len(machine.called("crictl stop")) == 4
 
 
+def test_what_a_cut_off_renewal_did_not_restart_starts_anew(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.answer("^openssl x509 .*-checkend", status=1, times=1)
+    machine.answer(
+        "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
+    )
+    machine.answer("^crictl stop", status=1, times=1)
+    assert converge(machine).status == 1
+    machine.rules = [rule for rule in machine.rules if not rule["times"]]
+    assert converge(machine).status == 0
+    assert not machine.called("kubeadm certs renew all")
+    assert len(machine.called("crictl stop")) == 4
+    assert converge(machine).status == 0
+    assert not machine.called("crictl stop")
+
+
+def test_an_api_server_that_a_cut_off_run_left_without_certificate_gets_it_back(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    pki = machine.root / "etc/kubernetes/pki"
+    for name in ("crt", "key"):
+        (pki / f"apiserver.{name}").rename(pki / f"apiserver.{name}.old")
+    result = converge(machine)
+    assert result.status == 0, result
+    assert "cut off while it renewed the API server's certificate" in result.log
+    assert not list(pki.glob("*.old"))
+
+
 def test_another_clusters_ca_is_refused(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.place("etc/kubernetes/pki/ca.crt", "another\n")
