@@ -485,13 +485,13 @@ restore_api_server_certificate() {
 # etcd is restarted only for what matters: kubeadm would write another initial cluster than the
 # member was started with, which no running member looks at.
 etcd_manifest() {
-  local dry=$RUN_DIR/etcd initial
+  local dry=$RUN_DIR/etcd initial manifest
   mkdir -p -- "$dry"
   at_exit "rm -rf -- '$dry'"
   run env KUBEADM_INIT_DRYRUN_DIR="$dry" kubeadm init phase etcd local --config "$1" --dry-run ||
     die "kubeadm could not write etcd's manifest"
   initial=$(grep -e '--initial-cluster' "$MANIFESTS/etcd.yaml")
-  write_file "$MANIFESTS/etcd.yaml" 0600 "$(
+  manifest=$(
     while IFS= read -r line; do
       case $line in
         *--initial-cluster-state=*) ;;
@@ -499,7 +499,9 @@ etcd_manifest() {
         *) printf '%s\n' "$line" ;;
       esac
     done <"$dry/etcd.yaml"
-  )"
+  )
+  [[ -n $manifest ]] || die "kubeadm wrote no manifest of etcd to $dry"
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$manifest"
 }
 
 # container_of POD: the id of the running container of a static pod.

@@ -606,6 +606,14 @@ def test_an_api_server_that_a_cut_off_run_left_without_certificate_gets_it_back(
     assert not list(pki.glob("*.old"))
 
 
+def test_no_manifest_of_etcd_is_no_reason_to_stop_it(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("kubeadm init phase etcd")
+    before = machine.read("etc/kubernetes/manifests/etcd.yaml")
+    assert converge(machine).status == 1
+    assert machine.read("etc/kubernetes/manifests/etcd.yaml") == before
+
+
 def test_another_clusters_ca_is_refused(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.place("etc/kubernetes/pki/ca.crt", "another\n")
