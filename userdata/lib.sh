@@ -28,8 +28,9 @@ FOLDER=$HERE
 [[ -e $FOLDER/node.env ]] || FOLDER=$CONF_DIR
 
 STEP=start
-CHANGED=()  # paths that write_file and copy_file changed
-CLEANUPS=() # commands to run on the way out, last first
+CHANGED=()    # paths that write_file and copy_file changed, since this script last ended well
+UNFINISHED='' # where they are noted for the next run, should this one be cut off
+CLEANUPS=()   # commands to run on the way out, last first
 
 # --- messages ---------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ leave_script() {
   for ((index = ${#CLEANUPS[@]} - 1; index >= 0; index--)); do
     eval "${CLEANUPS[index]}"
   done
+  [[ $code != 0 || -z $UNFINISHED ]] || rm -f -- "$UNFINISHED"
   exit "$code"
 }
 trap leave_script EXIT
@@ -131,6 +133,9 @@ lock() {
     log "another run is at work on this machine: waiting for it to end"
     flock --timeout "${LOCK_TIMEOUT:-900}" 9 || die "another run has held $RUN_DIR/lock for too long"
   fi
+  mkdir -p -- "$STATE_DIR"
+  UNFINISHED=$STATE_DIR/unfinished-$SCRIPT-$VERB
+  [[ ! -e $UNFINISHED ]] || mapfile -t CHANGED <"$UNFINISHED"
 }
 
 # --- files ------------------------------------------------------------------------------------
@@ -160,13 +165,15 @@ settle_file() {
     rm -f -- "$new"
     chmod -- "$mode" "$path"
   else
+    # Noted first: whoever reads the file has yet to be told.
+    [[ -z $UNFINISHED ]] || printf '%s\n' "$path" >>"$UNFINISHED"
     mv -f -- "$new" "$path"
     CHANGED+=("$path")
     log "wrote $path"
   fi
 }
 
-# changed PATH...: did this run change one of them?
+# changed PATH...: did this run change one of them, or one before it that did not end well?
 changed() {
   local path have
   for path; do

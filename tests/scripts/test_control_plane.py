@@ -546,6 +546,23 @@ def test_no_kube_proxy_and_one_that_is_not_upgraded_yet_are_left_alone(
     assert not machine.called("replace")
 
 
+def test_a_changed_audit_policy_is_read_also_when_the_run_is_cut_off(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/audit.yaml", "other\n")
+    machine.answer(
+        "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
+    )
+    machine.answer("^crictl stop", status=1)
+    assert converge(machine).status == 1
+    machine.answer("^crictl stop")
+    assert converge(machine).status == 0
+    assert len(machine.called("crictl stop")) == 1
+    assert converge(machine).status == 0
+    assert not machine.called("crictl stop")
+
+
 def test_a_failed_certificate_leaves_the_old_one(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.write("kubeadm-init.yaml", "changed\n")

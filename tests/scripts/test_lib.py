@@ -39,6 +39,16 @@ def test_a_file_is_written_only_when_it_differs(machine: Machine) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["file"]
 
 
+def test_what_a_cut_off_run_wrote_is_a_change_for_the_next_one(machine: Machine) -> None:
+    run = "lock; write_file {path} 0644 text; changed {path} && echo changed; {end}"
+    path = machine.root / "etc/settings"
+    said = [
+        machine.lib(run.format(path=path, end=end)).stdout
+        for end in ("kill -9 $$", "false", "true", "true")
+    ]
+    assert said == ["changed\n", "changed\n", "changed\n", ""]
+
+
 def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
     machine.place("etc/hosts", "127.0.0.1 localhost\n10.0.0.1 theirs\n")
     machine.lib("load_env\nwrite_hosts")
