@@ -22,6 +22,9 @@ set -Eeuo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 settings=/etc/openstack-kubernetes
+library=/usr/local/lib/openstack-kubernetes
+state=/var/lib/openstack-kubernetes
+containerd=/etc/containerd
 packages=(ca-certificates conntrack curl e2fsprogs ebtables ethtool haproxy iproute2
   ipset iptables kmod mount nftables openssl socat util-linux xfsprogs)
 gateway_packages=(ca-certificates curl haproxy iproute2 keepalived openssl)
@@ -48,7 +51,35 @@ put() {
   mv "$1.new" "$1"
 }
 
+# must_restart UNIT: noted before what it reads is changed, so that a cut-off run forgets nothing.
+must_restart() {
+  mkdir -p "${state}"
+  : >"${state}/restart-$1"
+}
+
 # --- settings -----------------------------------------------------------------------------------
+
+# What an earlier folder brought and this one has no more goes; what came otherwise, with the image
+# for example, stays.
+drop_old_files() {
+  local list=${state}/brought now file
+  [ -f "${here}/node.env" ] || [ "${here}" = "${library}" ] || return 0
+  now=$(cd "${here}" && shopt -s nullglob &&
+    printf '%s\n' containerd/*.toml containerd/certs.d/*/hosts.toml proxy.en[v])
+  if [ -f "${list}" ]; then
+    while read -r file; do
+      if [ -z "${file}" ] || grep -qxF -- "${file}" <<<"${now}"; then continue; fi
+      say "no ${file} any more"
+      must_restart containerd
+      case ${file} in
+        proxy.env) rm -f "${settings}/proxy.env" ;;
+        containerd/certs.d/*) rm -f "${containerd}/${file#containerd/}" ;;
+        *) rm -f "${containerd}/conf.d/${file#containerd/}" ;;
+      esac
+    done <"${list}"
+  fi
+  put "${list}" <<<"${now}" || true
+}
 
 load_settings() {
   local given_version=${KUBERNETES_VERSION:-} given_artifacts=${ARTIFACTS:-} file
@@ -63,10 +94,13 @@ load_settings() {
   artifacts=${given_artifacts:-${ARTIFACTS:-/opt/openstack-kubernetes/artifacts}}
   [[ ${version} =~ ^v1\.[0-9]+\.[0-9]+$ ]] ||
     fail "KUBERNETES_VERSION is '${version}'; it must look like v1.36.3"
-  if [ -f "${here}/proxy.env" ]; then
-    put "${settings}/proxy.env" <"${here}/proxy.env" || true
+  if [ -f "${here}/proxy.env" ] && ! cmp -s "${here}/proxy.env" "${settings}/proxy.env"; then
+    must_restart containerd
+    # A proxy's URL may hold a password.
+    (umask 077 && put "${settings}/proxy.env" <"${here}/proxy.env") || true
   fi
   if [ -f "${settings}/proxy.env" ]; then
+    chmod 0600 "${settings}/proxy.env"
     set -a
     # shellcheck source=/dev/null
     . "${settings}/proxy.env"
@@ -269,7 +303,9 @@ configure_containerd() {
   local changed=false systemd_cgroup=false sandbox
   [ "$(stat -f -c %T /sys/fs/cgroup)" = cgroup2fs ] && systemd_cgroup=true
   sandbox=$(sandbox_image)
-  put /etc/containerd/config.toml <<TOML && changed=true
+  [ ! -e "${state}/restart-containerd" ] || changed=true
+  must_restart containerd
+  put "${containerd}/config.toml" <<TOML && changed=true
 # Written by install.sh of openstack-kubernetes; put changes into /etc/containerd/conf.d/*.toml.
 version = 3
 imports = ["/etc/containerd/conf.d/*.toml"]
@@ -286,15 +322,15 @@ runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = ${systemd_cgroup}
 TOML
-  mkdir -p /etc/containerd/conf.d /etc/containerd/certs.d
+  mkdir -p "${containerd}/conf.d" "${containerd}/certs.d"
   local file
   for file in "${here}"/containerd/*.toml; do
     [ -f "${file}" ] || continue
-    put "/etc/containerd/conf.d/${file##*/}" <"${file}" && changed=true
+    put "${containerd}/conf.d/${file##*/}" <"${file}" && changed=true
   done
   for file in "${here}"/containerd/certs.d/*/hosts.toml; do
     [ -f "${file}" ] || continue
-    put "/etc/containerd/${file#"${here}/containerd/"}" <"${file}" || true
+    put "${containerd}/${file#"${here}/containerd/"}" <"${file}" || true
   done
   put /etc/crictl.yaml <<<'runtime-endpoint: unix:///run/containerd/containerd.sock' || true
   if [ -f "${settings}/proxy.env" ]; then
@@ -312,11 +348,12 @@ CONF
     systemctl restart containerd ||
       fail "containerd does not start: see 'journalctl -u containerd' and /etc/containerd"
   fi
+  rm -f "${state}/restart-containerd"
 }
 
 # Images that came along with the programs, for machines that reach no registry.
 import_images() {
-  local archive mark=/var/lib/openstack-kubernetes/imported
+  local archive mark=${state}/imported
   running || return 0
   for archive in "${artifacts}/${version}"/images/*.tar; do
     [ -f "${archive}" ] || continue
@@ -339,8 +376,7 @@ installed_version() {
   esac 2>/dev/null || true
 }
 
-# Bring the programs to the wanted version; says so in `changed_programs`.
-changed_programs=
+# Bring the programs to the wanted version.
 want_programs() {
   local program wrong=()
   for program in "$@"; do
@@ -350,7 +386,7 @@ want_programs() {
   done
   [ "${#wrong[@]}" -gt 0 ] || return 0
   say "${wrong[*]} ${version}"
-  changed_programs="${wrong[*]}"
+  [[ " ${wrong[*]} " != *" kubelet "* ]] || must_restart kubelet
   for program in "${wrong[@]}"; do
     [ -x "${artifacts}/${version}/${program}" ] || break
     # Beside the old one, then renamed: a running kubelet keeps the file it was started from.
@@ -397,9 +433,10 @@ UNIT
   reload_systemd
   enable kubelet
   # Only a node that has joined has a kubelet to restart; before that kubeadm starts it.
-  if running && [[ " ${changed_programs} " == *" kubelet "* ]] && [ -f /var/lib/kubelet/config.yaml ]; then
+  if running && [ -e "${state}/restart-kubelet" ] && [ -f /var/lib/kubelet/config.yaml ]; then
     systemctl restart kubelet || fail "the kubelet does not start: see 'journalctl -u kubelet'"
   fi
+  rm -f "${state}/restart-kubelet"
 }
 
 # --- kernel -------------------------------------------------------------------------------------
@@ -484,6 +521,7 @@ enable() {
 
 main() {
   [ "$(id -u)" = 0 ] || fail "run this as root"
+  case ${1:-all} in all | kubeadm) drop_old_files ;; esac
   load_settings
   mask_apt_daily
   case ${1:-all} in

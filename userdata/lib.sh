@@ -212,13 +212,20 @@ install_scripts() {
     copy_file "$file" "$LIB_DIR/${file##*/}" 0755
   done
   # install.sh looks for its settings beside itself, also when it runs there later.
-  (shopt -s nullglob && cd "$HERE" && printf '%s\n' containerd/*.toml containerd/certs.d/*/hosts.toml) |
-    while read -r file; do
-      [[ -z $file ]] || copy_file "$HERE/$file" "$LIB_DIR/$file" 0600
-    done
+  for file in $(settings_of_install "$LIB_DIR"); do
+    [[ -e $HERE/$file ]] || rm -f -- "$LIB_DIR/$file"
+  done
+  for file in $(settings_of_install "$HERE"); do
+    copy_file "$HERE/$file" "$LIB_DIR/$file" 0600
+  done
   for file in node.env ca.crt kubeadm-join.yaml; do
     [[ ! -e $FOLDER/$file ]] || copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0644
   done
+}
+
+# settings_of_install FOLDER: their paths in it.
+settings_of_install() {
+  (shopt -s nullglob && cd "$1" && printf '%s\n' containerd/*.toml containerd/certs.d/*/hosts.toml proxy.en[v])
 }
 
 # The one-time key that user_data carried serves until the real one has been used once.

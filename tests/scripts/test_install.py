@@ -67,6 +67,78 @@ def test_put_keeps_empty_lines_at_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "a\n\n"
 
 
+def brought(base: Path, *files: str, then: str = "true") -> subprocess.CompletedProcess[str]:
+    """Take over a folder with these files, on a machine that lies below `base`."""
+    folder = base / "folder"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("node.env", *files):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}\n")
+    return functions(
+        base,
+        f"""
+        here={folder} settings={base}/settings state={base}/state containerd={base}/containerd
+        KUBERNETES_VERSION=v1.36.3
+        stat() {{ echo cgroup2fs; }}; sandbox_image() {{ echo pause; }}; running() {{ true; }}
+        enable() {{ true; }}; systemctl() {{ [ "$*" = "-q is-active containerd" ] || echo "$*"; }}
+        # Nothing is written on the real machine.
+        eval "real_$(declare -f put)"
+        put() {{ [[ $1 == {base}/* ]] && real_put "$1"; }}
+        drop_old_files
+        load_settings
+        {then}
+        configure_containerd
+        """,
+    )
+
+
+def test_settings_that_are_taken_away_leave_the_machine(tmp_path: Path) -> None:
+    image = tmp_path / "containerd/conf.d/image.toml"
+    image.parent.mkdir(parents=True)
+    image.write_text("# baked\n")
+    mirror, drop_in = "containerd/certs.d/docker.io/hosts.toml", "containerd/gpu.toml"
+    assert brought(tmp_path, drop_in, mirror, "proxy.env").returncode == 0
+    places = [
+        tmp_path / "containerd/conf.d/gpu.toml", tmp_path / mirror, tmp_path / "settings/proxy.env"
+    ]  # fmt: skip
+    assert all(place.exists() for place in places)
+    assert places[2].stat().st_mode & 0o777 == 0o600
+    assert brought(tmp_path).stdout == "restart containerd\n"
+    assert not any(place.exists() for place in places)
+    assert image.exists()
+    assert brought(tmp_path).stdout == ""
+
+
+def test_containerd_learns_of_another_proxy(tmp_path: Path) -> None:
+    assert brought(tmp_path, "proxy.env").stdout == "restart containerd\n"
+    assert brought(tmp_path, "proxy.env").stdout == ""
+    (tmp_path / "settings/proxy.env").write_text("# the one before\n")
+    assert brought(tmp_path, "proxy.env").stdout == "restart containerd\n"
+
+
+def test_a_run_that_is_cut_off_before_the_restart_leaves_it_to_the_next(tmp_path: Path) -> None:
+    cut = "reload_systemd() { kill -9 $BASHPID; }"
+    assert brought(tmp_path, "containerd/gpu.toml", then=cut).stdout == ""
+    assert brought(tmp_path, "containerd/gpu.toml").stdout == "restart containerd\n"
+    assert brought(tmp_path, "containerd/gpu.toml").stdout == ""
+
+
+def test_a_kubelet_that_was_replaced_is_restarted_by_whichever_run_gets_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "artifacts/v1.36.3").mkdir(parents=True)
+    result = functions(
+        tmp_path,
+        f"""
+        state={tmp_path}/state version=v1.36.3 artifacts={tmp_path}/artifacts
+        installed_version() {{ echo v1.36.2; }}; want_repository() {{ true; }}
+        apt_install() {{ ls $state; exit; }}
+        want_programs kubelet
+        """,
+    )
+    assert result.stdout == "restart-kubelet\n"
+
+
 def metadata_rules(folder: Path) -> Path:
     """What deny_metadata writes, below the folder; nothing of this machine is changed."""
     result = functions(

@@ -140,6 +140,20 @@ def test_a_second_run_waits_for_the_first(machine: Machine) -> None:
     assert result.stdout == "refused\n"
 
 
+def test_later_runs_have_the_settings_of_the_last_folder_alone(machine: Machine) -> None:
+    for name in ("containerd/gpu.toml", "containerd/certs.d/docker.io/hosts.toml", "proxy.env"):
+        machine.write(name, "x\n")
+    library = machine.root / "usr/local/lib/openstack-kubernetes"
+    assert machine.lib("NODE_NAME=n install_scripts").status == 0
+    assert (library / "proxy.env").stat().st_mode & 0o777 == 0o600
+    (machine.folder / "containerd/gpu.toml").unlink()
+    (machine.folder / "proxy.env").unlink()
+    assert machine.lib("NODE_NAME=n install_scripts").status == 0
+    left = sorted(p.relative_to(library).as_posix() for p in library.rglob("*.*ml"))
+    assert left == ["containerd/certs.d/docker.io/hosts.toml"]
+    assert not (library / "proxy.env").exists()
+
+
 def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Machine) -> None:
     key = machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
     machine.lib("load_env\ndrop_one_time_host_key")
