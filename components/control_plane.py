@@ -10,7 +10,7 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.gateway import Gateway
-from components.machine import Machine, MachineArgs
+from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
@@ -60,12 +60,7 @@ class ControlPlane(pulumi.ComponentResource):
         self.gateway_kubeconfig = args.pki.kubeconfig(
             args.cluster.cluster_name, f"https://{args.cluster.addresses.vip}:6443"
         )
-        group = openstack.compute.ServerGroup(
-            name,
-            name=name,
-            policies=args.cluster.control_plane.server_group_policy,
-            opts=child,
-        )
+        group = server_group(name, args.cluster.control_plane.server_group_policy, child)
         gates: list[tuple[str, pulumi.Resource]] = []
         nodes: list[NodeOutput] = []
         bootstraps: list[pulumi.Resource] = []

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components.addresses import Addresses
-from components.machine import Machine, MachineArgs
+from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, on_delete, scripts
@@ -75,9 +75,7 @@ class Gateway(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         self._args = args
         association = self._virtual_ip(name, child)
-        group = openstack.compute.ServerGroup(
-            name, name=name, policies=args.server_group_policy, opts=child
-        )
+        group = server_group(name, args.server_group_policy, child)
         self._record(name, child)
         # Whichever gateway is active, the floating IP must show the same host key.
         shared = HostKeys(name, child)

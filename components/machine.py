@@ -43,6 +43,23 @@ class MachineArgs:
     turn: pulumi.Input[Sequence[pulumi.Resource]] = ()
 
 
+def server_group(
+    name: str, policy: str, opts: pulumi.ResourceOptions
+) -> openstack.compute.ServerGroup:
+    """The group of servers that are made alike."""
+    return openstack.compute.ServerGroup(
+        name,
+        name=name,
+        policies=policy,
+        opts=pulumi.ResourceOptions.merge(
+            opts,
+            # Another policy is another group. Deleted first, it would take all of its servers
+            # along; made first, they move over in turn.
+            pulumi.ResourceOptions(delete_before_replace=False),
+        ),
+    )
+
+
 class Machine:
     """The resources of one server. A replaced server keeps its port and so its address."""
 

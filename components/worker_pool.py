@@ -13,7 +13,7 @@ import pulumi_openstack as openstack
 from components import kubeadm
 from components.control_plane import ControlPlane
 from components.gateway import Gateway
-from components.machine import Machine, MachineArgs
+from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
@@ -54,9 +54,7 @@ class WorkerPool(pulumi.ComponentResource):
         gates: list[tuple[str, pulumi.Resource]] = []
         nodes: list[NodeOutput] = []
         if args.pool.count:
-            group = openstack.compute.ServerGroup(
-                name, name=name, policies=args.pool.server_group_policy, opts=child
-            )
+            group = server_group(name, args.pool.server_group_policy, child)
         for index in range(args.pool.count):
             node_name = args.cluster.node_name(args.pool.name, index)
             turn = self._turn(node_name, gates)

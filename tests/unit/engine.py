@@ -50,6 +50,7 @@ class Recorded:
     dependencies: Sequence[str]
     deleted_with: str
     delete_before_replace: bool
+    create_before_delete: bool
     ignore_changes: Sequence[str]
     replace_on_changes: Sequence[str]
 
@@ -154,6 +155,9 @@ class Recorder(MockMonitor):
             dependencies=list(request.dependencies),
             deleted_with=request.deletedWith,
             delete_before_replace=request.deleteBeforeReplace,
+            # Whatever the provider would do.
+            create_before_delete=request.deleteBeforeReplaceDefined
+            and not request.deleteBeforeReplace,
             ignore_changes=list(request.ignoreChanges),
             replace_on_changes=list(request.replaceOnChanges),
         )

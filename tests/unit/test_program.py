@@ -153,6 +153,12 @@ def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> N
         assert {"imageName", "imageId", "flavorName", "flavorId"} <= set(each.replace_on_changes)
 
 
+def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: Run) -> None:
+    groups = fresh.all("compute/serverGroup:ServerGroup")
+    assert set(groups) == {"demo-gateway", "demo-master", "demo-worker"}
+    assert all(group.create_before_delete for group in groups.values())
+
+
 def test_another_zone_does_not_delete_the_volume_that_etcd_is_on() -> None:
     made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
     volume = made.one("blockstorage/volume:Volume", "demo-master-1-etcd")
