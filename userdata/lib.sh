@@ -553,7 +553,7 @@ reset_node() {
       die "kubeadm reset failed" containerd.service
   fi
   rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf"
-  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,renewed}
+  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed}
 }
 
 # A machine that belongs to another cluster is left alone for as long as that cluster lives.
@@ -580,9 +580,11 @@ kubelet_version() {
 
 # The kubelet's settings are the cluster's; a change of them reaches a node that has joined here.
 refresh_kubelet_config() {
-  local config=$ROOT/var/lib/kubelet/config.yaml before
+  local config=$ROOT/var/lib/kubelet/config.yaml before pending=$STATE_DIR/kubelet-config
   step "kubelet configuration"
   before=$(sha256sum <"$config")
+  [[ ! -e $pending ]] || before='' # an earlier run was cut off: it may not have restarted the kubelet
+  : >"$pending"
   run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
   rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
@@ -590,6 +592,7 @@ refresh_kubelet_config() {
     systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   fi
   wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
+  rm -f -- "$pending"
 }
 
 kubelet_healthy() {

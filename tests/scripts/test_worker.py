@@ -142,6 +142,22 @@ def test_prepare_again_takes_the_clusters_kubelet_settings(worker: Machine) -> N
     assert worker.called("systemctl restart kubelet")
 
 
+def test_a_run_that_is_cut_off_leaves_the_kubelets_restart_to_the_next(worker: Machine) -> None:
+    joined(worker)
+    worker.answer(
+        "kubelet-config",
+        does="open(here + '/../root/var/lib/kubelet/config.yaml', 'w').write('new: true')\n"
+        "os.kill(os.getppid(), 9)",
+        times=1,
+    )
+    assert worker.run("worker.sh", "prepare").status == -9
+    worker.rules = [rule for rule in worker.rules if not rule["times"]]
+    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.called("systemctl restart kubelet")
+    assert worker.run("worker.sh", "prepare").status == 0
+    assert not worker.called("systemctl restart kubelet")
+
+
 def test_another_version_waits_for_the_gate_to_drain_the_node(worker: Machine) -> None:
     joined(worker, "v1.36.2")
     assert worker.run("worker.sh", "prepare").status == 0
