@@ -184,6 +184,9 @@ def _with_images(value: object, registry: str) -> object:
             }
         case list():
             return [_with_images(each, registry) for each in value]
+        case pulumi.Output():
+            # Concealed: the engine runs the transforms of a chart before those of its parent.
+            return value.apply(lambda known: _with_images(known, registry))
         case _:
             return value
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 from pulumi.output import Unknown
+from pulumi.runtime.sync_await import _sync_await
 
 from addons import api, chart, cilium, cinder_csi, cloud_conf, headlamp
 from addons.cloud_conf import Credential
@@ -705,6 +706,22 @@ class TestImageRegistry:
             )
             is None
         )
+
+    def test_containers_of_a_chart_that_hides_its_objects_are_found_too(self) -> None:
+        # The engine runs a chart's own transforms first, then those of its parents.
+        pod = {"containers": [{"image": "b.io/y"}]}
+        args = pulumi.ResourceTransformArgs(
+            custom=True, type_="t", name="n", opts=pulumi.ResourceOptions(),
+            props={"kind": "Pod", "metadata": {"name": "n"}, "spec": pod},
+        )  # fmt: skip
+        hidden = concealed(args)
+        assert isinstance(hidden, pulumi.ResourceTransformResult)
+        args.props = hidden.props
+        result = mirror_images("m")(args)
+        assert isinstance(result, pulumi.ResourceTransformResult)
+        changed: Any = result.props
+        assert _sync_await(changed["spec"].future()) == {"containers": [{"image": "m/y"}]}
+        assert _sync_await(changed["spec"].is_secret())
 
     def test_the_operators_images_come_from_it_too(self) -> None:
         run = install({"imageRegistry": "r.example/m", "monitoring": {"enabled": True}})
