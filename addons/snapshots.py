@@ -49,6 +49,7 @@ def install(
         values=values(settings),
         overrides=settings.values,
         after=after,
+        transforms=[keep_kinds],
     )
     if settings.schedules:
         snapshot_schedules.install(
@@ -59,3 +60,11 @@ def install(
             after=[chart],
         )
     return chart
+
+
+def keep_kinds(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Leave the CRDs in the cluster: with them would go every snapshot, in Cinder too."""
+    if args.type_ != "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition":
+        return None
+    args.opts.retain_on_delete = True
+    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)

@@ -22,6 +22,7 @@ from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
 from addons.programs import take_snapshots
 from addons.settings import AddonsSettings
+from addons.snapshots import keep_kinds
 from components.addons import Addons, AddonsArgs, charts
 from config import ConfigError, load
 from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
@@ -393,6 +394,23 @@ class TestHeadlamp:
         assert "ingress" not in everything.chart_values("headlamp")
         ingress = install(self.RAW).chart_values("headlamp")["ingress"]
         assert ingress["hosts"][0]["host"] == "k.example.org"
+
+
+def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:
+    assert install({"snapshots": {"enabled": True}}).transforms["demo-addons-snapshot-controller"]
+    for kind, kept in (
+        ("apiextensions.k8s.io/v1:CustomResourceDefinition", True),
+        ("apps/v1:Deployment", None),
+    ):
+        args = pulumi.ResourceTransformArgs(
+            custom=True,
+            type_=f"kubernetes:{kind}",
+            name="n",
+            props={},
+            opts=pulumi.ResourceOptions(),
+        )
+        result = keep_kinds(args)
+        assert (result and result.opts.retain_on_delete) == kept
 
 
 class TestSnapshotSchedules:
