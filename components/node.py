@@ -91,7 +91,13 @@ class Node:
             opts=pulumi.ResourceOptions.merge(
                 opts,
                 pulumi.ResourceOptions(
-                    depends_on=[self.bootstrap, *args.gate_after], deleted_with=args.anchor
+                    # A gateway that goes together with this node goes later: the gate runs on it.
+                    depends_on=[
+                        self.bootstrap,
+                        *(farewell for _, farewell in args.gateway.gates),
+                        *args.gate_after,
+                    ],
+                    deleted_with=args.anchor,
                 ),
             ),
         )

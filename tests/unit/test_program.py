@@ -189,6 +189,13 @@ def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: R
         assert fresh.waits_for(farewell, command(fresh, f"{name}-configure"))
 
 
+def test_a_gateway_does_not_go_while_a_node_is_drained_through_it(fresh: Run) -> None:
+    # What depends on something is deleted before it.
+    for gateway, node in itertools.product(GATEWAYS, NODES):
+        farewell = fresh.one("local:Command", f"{gateway}-farewell")
+        assert fresh.waits_for(command(fresh, f"{node}-gate"), farewell)
+
+
 def test_the_only_gateway_hands_over_to_nobody() -> None:
     farewell = run({"gatewayCount": 1}).one("local:Command", "demo-gateway-0-farewell")
     assert farewell.inputs["environment"]["OTHERS"] == "0"
