@@ -98,6 +98,7 @@ leave_script() {
   local code=$? index
   set +e
   trap - ERR
+  trap '' PIPE # nobody listens any more: the rest is done all the same
   for ((index = ${#CLEANUPS[@]} - 1; index >= 0; index--)); do
     eval "${CLEANUPS[index]}"
   done
@@ -107,6 +108,7 @@ leave_script() {
 trap leave_script EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
+trap 'exit 141' PIPE # the connection was cut
 
 # --- settings ---------------------------------------------------------------------------------
 

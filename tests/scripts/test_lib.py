@@ -49,6 +49,21 @@ def test_what_a_cut_off_run_wrote_is_a_change_for_the_next_one(machine: Machine)
     assert said == ["changed\n", "changed\n", "changed\n", ""]
 
 
+def test_a_run_whose_connection_is_cut_ends_as_cut_off(machine: Machine) -> None:
+    path = machine.root / "etc/settings"
+    write = f"write_file {path} 0644 text"
+    # The first line that it cannot write to anybody ends it.
+    cut = machine.lib(
+        f"lock; at_exit 'log bye; echo done >{machine.root}/cleaned'; exec 2> >(true); "
+        f"sleep 0.3; {write}; touch {machine.root}/went-on"
+    )
+    assert cut.status == 141
+    assert path.exists()
+    assert not machine.has("went-on")
+    assert machine.has("cleaned")
+    assert machine.lib(f"lock; {write}; changed {path} && echo changed").stdout == "changed\n"
+
+
 def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
     machine.place("etc/hosts", "127.0.0.1 localhost\n10.0.0.1 theirs\n")
     machine.lib("load_env\nwrite_hosts")
