@@ -167,8 +167,9 @@ def _settled(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                 yield Fault(
                     key,
                     value,
-                    f"the cluster was made with {made_with}, and nodes cannot change theirs; set "
-                    "it back, or move to a new cluster",
+                    f"the cluster was made with {made_with}, and machines cannot change theirs; "
+                    "set it back, or move to a new cluster. If nothing runs in this one yet: "
+                    "pulumi destroy, then make it anew",
                 )
         yield from _same_network(cluster, facts, port)
 
