@@ -427,29 +427,31 @@ converge_configuration() {
 # Only its settings: the version of its pods is the business of the upgrade, which changes them with
 # the last control plane. That one comes here, too.
 converge_kube_proxy() {
-  local image new before after pending=$STATE_DIR/kube-proxy
+  local new pending=$STATE_DIR/kube-proxy
   step "kube-proxy"
-  image=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') ||
-    die "the cluster does not say whether it has a kube-proxy"
-  # Without one a network add-on does its work, and somebody took it away.
-  [[ $image == *":$KUBERNETES_VERSION"* ]] || return 0
   new=$(kubeadm init phase addon kube-proxy --config "$1" --print-manifest |
     awk 'BEGIN { RS = ORS = "---\n" } /(^|\n)kind: ConfigMap\n/') || die "kubeadm could not write kube-proxy's configuration"
-  before=$(kube_proxy_settings) || die "kube-proxy's configuration could not be read"
-  [[ ! -e $pending ]] || before='' # an earlier run was cut off: it may not have restarted them
-  : >"$pending"
-  kube replace -f - >/dev/null <<<"$new" || die "kube-proxy's configuration could not be stored"
-  after=$(kube_proxy_settings) || die "kube-proxy's configuration could not be read"
-  if [[ $after != "$before" ]]; then
-    kube -n kube-system rollout restart daemonset kube-proxy >/dev/null || die "kube-proxy could not be restarted"
-    wait_for "${RESTART_TIMEOUT:-180}" "kube-proxy to start anew" kube_proxy_starts ||
-      die "kube-proxy does not start with its new configuration: kubectl -n kube-system get pods -l k8s-app=kube-proxy says where"
-  fi
+  # A new kubelet may just be starting the API server anew.
+  wait_for "${RESTART_TIMEOUT:-180}" "the API to take kube-proxy's configuration" store_kube_proxy "$new" ||
+    die "kube-proxy's configuration could not be stored: $(complaint kube -n kube-system get configmap kube-proxy)"
+  [[ -e $pending ]] || return 0
+  wait_for "${RESTART_TIMEOUT:-180}" "kube-proxy to start anew" kube_proxy_starts ||
+    die "kube-proxy does not start with its new configuration: kubectl -n kube-system get pods -l k8s-app=kube-proxy says where"
   rm -f -- "$pending"
 }
 
-kube_proxy_settings() {
-  kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}'
+# store_kube_proxy CONFIGMAP: the file `pending` says that its pods have yet to start anew.
+store_kube_proxy() {
+  local image before after
+  image=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') || return
+  # Without one a network add-on does its work, and somebody took it away.
+  [[ $image == *":$KUBERNETES_VERSION"* ]] || return 0
+  before=$(kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}') || return
+  after=$(kube replace --dry-run=server -o jsonpath='{.data}' -f - <<<"$1") || return
+  [[ $after != "$before" || -e $pending ]] || return 0
+  : >"$pending"
+  kube replace -f - >/dev/null <<<"$1" || return
+  kube -n kube-system rollout restart daemonset kube-proxy >/dev/null
 }
 
 # Its pods start one after the other: when the second one does, the first one is well.

@@ -494,6 +494,7 @@ def with_kube_proxy(machine: Machine) -> Machine:
     machine.answer("get daemonset kube-proxy --ignore-not-found", "k8s/kube-proxy:v1.36.3")
     machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|2|1")
     machine.answer("get configmap kube-proxy", "new")
+    machine.answer("replace --dry-run=server", "new")
     return machine
 
 
@@ -534,6 +535,18 @@ def test_a_kube_proxy_that_does_not_start_stops_the_run_and_is_tried_again(
     machine.answer("get daemonset kube-proxy -o jsonpath", "6|6|1|")
     assert converge(machine).status == 0
     assert machine.called("rollout restart")
+
+
+def test_an_api_server_that_starts_anew_is_waited_for(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    machine.environment["RESTART_TIMEOUT"] = "20"
+    machine.answer("get configmap kube-proxy", "old", times=1)
+    machine.answer("get configmap kube-proxy", status=1, times=1)
+    machine.answer("rollout restart", status=1, times=1)
+    machine.answer("get daemonset kube-proxy --ignore-not-found", status=1, times=2)
+    result = converge(machine)
+    assert result.status == 0, result
+    assert len(machine.called("rollout restart")) == 2
 
 
 @pytest.mark.parametrize("image", ["", "k8s/kube-proxy:v1.35.4"])
