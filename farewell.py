@@ -22,10 +22,11 @@ from pathlib import Path
 PATIENCE = 10
 
 # Status 0 when another gateway answers behind the floating IP. keepalived tells the others when it
-# is stopped; that is not waited for, so that the answer arrives before the address is gone.
+# is stopped; that is a moment later, so that the answer arrives before the address is gone.
 COMMAND = """\
 [ "$(cat /var/lib/cloud/data/instance-id)" != "{server}" ] && exit 0
-sudo -n systemctl stop --no-block keepalived.service
+sudo -n systemd-run --quiet --on-active=300ms --timer-property=AccuracySec=10ms \\
+  systemctl stop keepalived.service
 exit 3
 """
 

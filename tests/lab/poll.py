@@ -16,8 +16,9 @@ class Poll:
 
     def __init__(self, cluster: Cluster) -> None:
         self._endpoint = cluster.stack.outputs()["apiEndpoint"]
-        # How many polls were in vain, and the seconds between two answers at the most.
+        # How many polls were in vain, when, and the seconds between two answers at the most.
         self.failed = 0
+        self._when: list[str] = []
         self.longest = 0.0
 
     def __enter__(self) -> Poll:
@@ -45,6 +46,7 @@ class Poll:
         assert self._client.stdout is not None
         self._client.stdout.close()
         print(f"{self.failed} polls of the API failed, {self.longest:.1f} s of silence at most")
+        print(f"at {', '.join(self._when)}")
 
     def _read(self) -> None:
         assert self._client.stdout is not None
@@ -58,3 +60,4 @@ class Poll:
                 good = now
             else:
                 self.failed += 1
+                self._when.append(time.strftime("%H:%M:%S"))
