@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
+from tenacity import retry, stop_after_delay, wait_fixed
 
 from config import Cluster
 from settings.faults import ConfigError, Fault
@@ -13,6 +15,9 @@ from settings.kubernetes_version import check_version_change
 Gates = Sequence[tuple[str, pulumi.Resource]]
 # One entry of the stack's output `nodes`: name, role, address.
 NodeOutput = Mapping[str, pulumi.Input[str]]
+
+# How long the state may be in the middle of being written; it takes milliseconds.
+_READING_SECONDS = 10
 
 
 class Existing:
@@ -27,15 +32,17 @@ class Existing:
     @staticmethod
     def of_this_stack() -> Existing:
         """Read from the stack's own last outputs; nothing before the first good update."""
-        last = pulumi.StackReference(
-            f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-        )
-        machines = pulumi.Output.all(last.get_output("nodes"), last.get_output("gateways"))
+        stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        last: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(_last_outputs(stack))
         return Existing(
-            machines.apply(
-                lambda lists: frozenset(each["name"] for names in lists for each in names or ())
+            last.apply(
+                lambda outputs: frozenset(
+                    machine["name"]
+                    for key in ("nodes", "gateways")
+                    for machine in outputs.get(key) or ()
+                )
             ),
-            last.get_output("kubernetesVersion"),
+            last.apply(lambda outputs: outputs.get("kubernetesVersion")),
         )
 
     def check(self, cluster: Cluster) -> None:
@@ -74,6 +81,17 @@ class Existing:
         """
         every = [gate for _, gate in gates]
         return self._names.apply(lambda names: every if names else every[:1])
+
+
+@retry(stop=stop_after_delay(_READING_SECONDS), wait=wait_fixed(0.1), reraise=True)
+async def _last_outputs(stack: str) -> Mapping[str, Any]:
+    """What a StackReference asks for; but that does not ask again.
+
+    The engine writes the state all the time, and one in a folder is not there for a moment then.
+    """
+    answer = await pulumi.runtime.invoke_async("pulumi:pulumi:readStackOutputs", {"name": stack})
+    # The others are secrets, which are in the clear here.
+    return {key: answer["outputs"].get(key) for key in ("nodes", "gateways", "kubernetesVersion")}
 
 
 def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
