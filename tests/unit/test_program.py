@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -394,6 +395,8 @@ def test_last_outputs_that_are_just_being_written_are_read_again(
         return answer
 
     monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
-    read = asyncio.run(rolling._last_outputs("organization/project/demo"))
+    # A loop of its own: asyncio.run would leave the mocks without theirs.
+    with closing(asyncio.new_event_loop()) as loop:
+        read = loop.run_until_complete(rolling._last_outputs("organization/project/demo"))
     assert read["nodes"] == []
     assert "kubeconfig" not in read
