@@ -32,7 +32,7 @@ exit 3
 
 
 def farewell(settings: Mapping[str, str], folder: Path) -> str:
-    """Move the floating IP away from the gateway if it is there; what was done, in a sentence."""
+    """Move the floating IP away from the gateway if it is there; what was done, or nothing."""
     name = settings["GATEWAY"]
     if settings["OTHERS"] == "0":
         return f"{name} is the only gateway: nobody answers until its successor does"
@@ -45,7 +45,7 @@ def farewell(settings: Mapping[str, str], folder: Path) -> str:
             line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if done.returncode == 0:
-            return f"{name} gave the floating IP to another gateway\n" if told else ""
+            return f"{name} gave the floating IP to another gateway" if told else ""
         told = told or done.returncode == 3
         complaint = done.stderr.strip() or complaint
         time.sleep(0.1)
@@ -84,9 +84,11 @@ def main() -> None:
     """Say farewell for the gateway that the environment names."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            print(farewell(os.environ, Path(folder)), end="")
+            said = farewell(os.environ, Path(folder))
         except OSError as error:
-            print(f"{os.environ['GATEWAY']} goes without handing the floating IP over: {error}")
+            said = f"{os.environ['GATEWAY']} goes without handing the floating IP over: {error}"
+    if said:
+        print(said)
 
 
 if __name__ == "__main__":
