@@ -22,6 +22,7 @@ NAME = "options"
 SITE = "site"
 CIDR = "10.30.0.0/24"
 BARE_ADDRESS = "10.30.0.200"
+TAINT = {"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:
         "flavor": "lab.2c3g",
         "count": 1,
         "labels": {"example.org/disk": "fast", "example.org/rack": "a"},
-        "taints": [{"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}],
+        "taints": [TAINT],
     }
     machine = {"name": "bare-0", "address": BARE_ADDRESS, "hostKey": site.host_key}
     return [{**tainted, **changed}, {"name": "bare", "machines": [machine]}]
@@ -147,7 +148,7 @@ def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
 
 def test_the_pools_labels_and_taints_are_on_its_nodes(cluster: Cluster) -> None:
     assert labels(cluster) == {"example.org/disk": "fast", "example.org/rack": "a"}
-    assert taints(cluster) == ["example.org/only"]
+    assert taints(cluster) == [TAINT]
 
 
 def test_the_cluster_is_at_the_address_that_was_asked_for(cluster: Cluster, site: Site) -> None:
@@ -211,15 +212,22 @@ def test_changed_labels_taints_and_kube_proxys_settings_reach_a_cluster_that_liv
 
 def labels(cluster: Cluster) -> dict[str, str]:
     """Those of the pool's node that are the pool's."""
-    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
-    found: dict[str, str] = node["metadata"]["labels"]
+    found: dict[str, str] = node(cluster)["metadata"]["labels"]
     return {key: value for key, value in found.items() if key.startswith("example.org/")}
 
 
-def taints(cluster: Cluster) -> list[str]:
-    """Keys of the taints of the pool's node."""
-    node = json.loads(cluster.kubectl("get", "node", "options-tainted-0", "-o", "json"))
-    return [taint["key"] for taint in node["spec"].get("taints", [])]
+def taints(cluster: Cluster) -> list[dict[str, str]]:
+    """Those of the pool's node."""
+    found: list[dict[str, str]] = node(cluster)["spec"].get("taints", [])
+    return found
+
+
+def node(cluster: Cluster) -> dict[str, Any]:
+    """The pool's node."""
+    found: dict[str, Any] = json.loads(
+        cluster.kubectl("get", "node", "options-tainted-0", "-o", "json")
+    )
+    return found
 
 
 def pods_of_kube_proxy(cluster: Cluster) -> set[str]:
