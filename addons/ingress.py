@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pulumi
 
-from addons import nginx_ingress, traefik
+from addons import crds, nginx_ingress, traefik
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Ingress
@@ -66,4 +66,5 @@ def install(
         values=values(told),
         overrides=settings.values,
         after=[*after, installer.namespace(NAMESPACE)],
+        transforms=[crds.without_descriptions],
     )

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_tls as tls
 
 import versions
-from addons import alerts, dashboards, logging, targets
+from addons import alerts, crds, dashboards, logging, targets
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Logging, Monitoring
@@ -127,6 +127,7 @@ def install(
         values=values(settings, image_registry=installer.settings.image_registry, logs=logs),
         overrides=settings.values,
         after=[*after, *secrets],
+        transforms=[crds.without_descriptions],
     )
     # Kinds that come with the chart.
     for name, spec in targets.scrape_specs(watched).items():

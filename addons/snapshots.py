@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 import versions
-from addons import cinder_csi, snapshot_schedules
+from addons import cinder_csi, crds, snapshot_schedules
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
 from addons.settings import Snapshots
@@ -49,7 +49,7 @@ def install(
         values=values(settings),
         overrides=settings.values,
         after=after,
-        transforms=[keep_kinds],
+        transforms=[keep_kinds, crds.without_descriptions],
     )
     if settings.schedules:
         snapshot_schedules.install(
@@ -64,7 +64,7 @@ def install(
 
 def keep_kinds(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Leave the CRDs in the cluster: with them would go every snapshot, in Cinder too."""
-    if args.type_ != "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition":
+    if args.type_ != crds.TYPE:
         return None
     args.opts.retain_on_delete = True
     return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)

@@ -17,7 +17,7 @@ import pytest
 from pulumi.output import Unknown
 from pulumi.runtime.sync_await import _sync_await
 
-from addons import api, chart, cilium, cinder_csi, cloud_conf, headlamp
+from addons import api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
 from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
 from addons.programs import take_snapshots
@@ -411,6 +411,35 @@ def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None
         )
         result = keep_kinds(args)
         assert (result and result.opts.retain_on_delete) == kept
+
+
+def test_definitions_of_charts_come_without_descriptions_and_with_every_field() -> None:
+    made = install({each: {"enabled": True} for each in ("snapshots", "monitoring", "ingress")})
+    for name in ("snapshot-controller", "kube-prometheus-stack", "traefik"):
+        assert made.transforms[f"demo-addons-{name}"]
+
+    def of(description: dict[str, str]) -> dict[str, Any]:
+        field = {"type": "string", "default": {"description": "stays"}, **description}
+        listed = {"type": "array", "items": {"properties": {"a": field}, **description}}
+        more = {"type": "object", "additionalProperties": field, **description}
+        # A field of this name is no description.
+        fields = {"description": field, "list": listed, "map": more}
+        schema = {"openAPIV3Schema": {"properties": fields, **description}}
+        versions = [{"name": "v1", "schema": schema}, {"name": "v1alpha1"}]
+        return {"kind": "CustomResourceDefinition", "spec": {"group": "g", "versions": versions}}
+
+    def transformed(type_: str) -> pulumi.ResourceTransformResult | None:
+        return crds.without_descriptions(
+            pulumi.ResourceTransformArgs(
+                custom=True, type_=type_, name="n", props=of({"description": "Many words."}),
+                opts=pulumi.ResourceOptions(),
+            )
+        )  # fmt: skip
+
+    result = transformed(crds.TYPE)
+    assert result
+    assert result.props == of({})
+    assert transformed("kubernetes:apps/v1:Deployment") is None
 
 
 class TestSnapshotSchedules:

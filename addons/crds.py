@@ -1,0 +1,42 @@
+"""Custom resource definitions that come with a chart, most of a stack's state if left alone."""
+
+from typing import Any
+
+import pulumi
+
+TYPE = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+
+
+def without_descriptions(
+    args: pulumi.ResourceTransformArgs,
+) -> pulumi.ResourceTransformResult | None:
+    """Leave out what only `kubectl explain` shows.
+
+    It is three quarters of the definitions, and the engine logs each of their levels with all
+    below it, at every preview: docs/decisions/0010-terse-definitions.md.
+    """
+    if args.type_ != TYPE:
+        return None
+    spec: Any = args.props["spec"]
+    versions = [
+        {**version, "schema": {"openAPIV3Schema": _terse(version["schema"]["openAPIV3Schema"])}}
+        if "schema" in version
+        else version
+        for version in spec["versions"]
+    ]
+    return pulumi.ResourceTransformResult(
+        props={**args.props, "spec": {**spec, "versions": versions}}, opts=args.opts
+    )
+
+
+def _terse(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    # A field may be called `description` and a default may have one: only schemas lose theirs.
+    if not isinstance(schema, dict):
+        return schema
+    terse = {key: value for key, value in schema.items() if key != "description"}
+    for key in ("items", "additionalProperties"):
+        if key in terse:
+            terse[key] = _terse(terse[key])
+    if "properties" in terse:
+        terse["properties"] = {name: _terse(field) for name, field in terse["properties"].items()}
+    return terse
