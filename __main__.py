@@ -134,6 +134,7 @@ Addons(
         vip=str(cluster.addresses.vip),
         etcd_heartbeat=cluster.etcd.heartbeat_interval,
         ingress_node_ports=INGRESS_NODE_PORTS,
+        floating_ip=gateway.floating_ip,
         credential=cloud_credential(name, preflight.endpoint()),
         control_planes=[gate for _, gate in control_plane.gates],
         login=headlamp.Login(

@@ -32,8 +32,8 @@ NGINX_INGRESS_CHART = "2.6.4"
 HEADLAMP_CHART = "0.45.0"
 # renovate: datasource=helm depName=victoria-logs-single registryUrl=https://victoriametrics.github.io/helm-charts
 VICTORIA_LOGS_CHART = "0.13.9"
-# renovate: datasource=helm depName=victoria-logs-collector registryUrl=https://victoriametrics.github.io/helm-charts
-VICTORIA_LOGS_COLLECTOR_CHART = "0.3.7"
+# renovate: datasource=helm depName=fluent-bit registryUrl=https://fluent.github.io/helm-charts
+FLUENT_BIT_CHART = "0.58.1"
 # Grafana's plugin for the logs.
 # renovate: datasource=github-releases depName=VictoriaMetrics/victorialogs-datasource
 VICTORIA_LOGS_DATASOURCE = "0.32.0"

@@ -30,7 +30,7 @@ class Login:
     client_secret: pulumi.Input[str] | None
 
 
-def values(settings: Headlamp, login: Login | None) -> dict[str, Any]:
+def values(settings: Headlamp, login: Login | None, ingress_class: str | None) -> dict[str, Any]:
     """Users act with the rights of the token they log in with."""
     chosen: dict[str, Any] = {
         # The chart would make it an administrator.
@@ -54,7 +54,11 @@ def values(settings: Headlamp, login: Login | None) -> dict[str, Any]:
     if settings.host is not None:
         chosen["ingress"] = {
             "enabled": True,
+            # Somebody else's controller may never tell it its address.
+            "annotations": {"pulumi.com/skipAwait": "true"},
             "hosts": [{"host": settings.host, "paths": [{"path": "/", "type": "Prefix"}]}],
+            # None: that of the cluster's default at the time when it is made.
+            **({} if ingress_class is None else {"ingressClassName": ingress_class}),
             # Without a Secret the controller shows its own certificate.
             "tls": [{"hosts": [settings.host]}],
         }
@@ -66,6 +70,7 @@ def install(
     settings: Headlamp,
     *,
     login: Login | None,
+    ingress_class: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install it."""
@@ -82,7 +87,7 @@ def install(
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, login),
+        values=values(settings, login, ingress_class),
         overrides=settings.values,
         after=needed,
     )

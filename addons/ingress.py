@@ -8,9 +8,8 @@ from addons import crds, nginx_ingress, traefik
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Ingress
-from addons.way_in import WayIn
+from addons.way_in import NAMESPACE, WayIn
 
-NAMESPACE = "ingress"
 _CONTROLLERS = {
     "traefik": (traefik.CHART, traefik.values),
     "nginx": (nginx_ingress.CHART, nginx_ingress.values),
@@ -22,49 +21,36 @@ def chart(settings: Ingress) -> Chart:
     return _CONTROLLERS[settings.controller][0]
 
 
-def way_in(
-    settings: Ingress,
-    *,
-    node_ports: tuple[int, int],
-    octavia: bool,
-    trusted_cidrs: Sequence[str],
-    monitored: bool,
-) -> WayIn:
-    """What the controller is told: what the user wants, and what the cluster is like."""
-    return WayIn(
-        replicas=settings.replicas,
-        default_class=settings.default_class,
-        gateway_api=settings.gateway_api,
-        node_ports=node_ports,
-        octavia=octavia,
-        trusted_cidrs=trusted_cidrs,
-        monitored=monitored,
-    )
-
-
 def install(
     installer: Installer,
     settings: Ingress,
     *,
     node_ports: tuple[int, int],
+    address: pulumi.Input[str],
     trusted_cidrs: Sequence[str],
     monitored: bool,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install it."""
     source, values = _CONTROLLERS[settings.controller]
-    told = way_in(
-        settings,
+    way_in = WayIn(
+        replicas=settings.replicas,
+        default_class=settings.default_class,
+        gateway_api=settings.gateway_api,
         node_ports=node_ports,
         octavia=installer.settings.load_balancer == "octavia",
+        address=address,
         trusted_cidrs=trusted_cidrs,
         monitored=monitored,
     )
+    needed = [*after, installer.namespace(NAMESPACE)]
+    if settings.controller == "nginx":
+        needed.append(nginx_ingress.default_certificate(installer, needed))
     return installer.chart(
         source,
         namespace=NAMESPACE,
-        values=values(told),
+        values=values(way_in),
         overrides=settings.values,
-        after=[*after, installer.namespace(NAMESPACE)],
+        after=needed,
         transforms=[crds.without_descriptions],
     )

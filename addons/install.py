@@ -52,8 +52,10 @@ class Installer:
         namespace: str,
         texts: pulumi.Output[dict[str, str]],
         after: Sequence[pulumi.Resource] = (),
+        *,
+        kind: str | None = None,
     ) -> kubernetes.core.v1.Secret:
-        """A Secret with these texts; secret in the state, too."""
+        """A Secret with these texts, of type `kind`; secret in the state, too."""
         data = texts.apply(
             lambda known: {
                 key: base64.b64encode(text.encode()).decode() for key, text in known.items()
@@ -62,6 +64,7 @@ class Installer:
         return kubernetes.core.v1.Secret(
             f"{self.name}-{name}",
             metadata=ObjectMetaArgs(name=name, namespace=namespace),
+            type=kind,
             data=cast("pulumi.Output[Mapping[str, str]]", pulumi.Output.secret(data)),
             opts=self.options(after),
         )

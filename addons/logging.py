@@ -1,4 +1,4 @@
-"""Logs of all pods: a collector on every node, VictoriaLogs to keep and search them."""
+"""Logs of pods and nodes: Fluent Bit on every node, VictoriaLogs to keep and search them."""
 
 import json
 from collections.abc import Sequence
@@ -7,22 +7,20 @@ from typing import Any
 import pulumi
 
 import versions
+from addons import fluent_bit
 from addons.chart import Chart
 from addons.install import Installer
 from addons.settings import Logging
 
-_REPOSITORY = "https://victoriametrics.github.io/helm-charts"
-SERVER_CHART = Chart(
-    name="victoria-logs-single", version=versions.VICTORIA_LOGS_CHART, repository=_REPOSITORY
-)
-COLLECTOR_CHART = Chart(
-    name="victoria-logs-collector",
-    version=versions.VICTORIA_LOGS_COLLECTOR_CHART,
-    repository=_REPOSITORY,
+CHART = Chart(
+    name="victoria-logs-single",
+    version=versions.VICTORIA_LOGS_CHART,
+    repository="https://victoriametrics.github.io/helm-charts",
 )
 NAMESPACE = "logging"
 _DATASOURCE = "victoriametrics-logs-datasource"
-SERVER_URL = f"http://{SERVER_CHART.name}-server.{NAMESPACE}:9428"
+_HOST = f"{CHART.name}-server.{NAMESPACE}"
+_PORT = 9428
 
 
 def grafana_plugin(settings: Logging) -> str:
@@ -40,12 +38,12 @@ def grafana_data_source() -> str:
         "uid": "victorialogs",
         "type": _DATASOURCE,
         "access": "proxy",
-        "url": SERVER_URL,
+        "url": f"http://{_HOST}:{_PORT}",
     }
     return json.dumps({"apiVersion": 1, "datasources": [source]}, indent=1)
 
 
-def server_values(settings: Logging) -> dict[str, Any]:
+def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
     """How long and where logs are kept."""
     volume: dict[str, Any] = {"enabled": True, "size": settings.storage_size}
     if settings.storage_class is not None:
@@ -56,35 +54,28 @@ def server_values(settings: Logging) -> dict[str, Any]:
             # It deletes the oldest logs rather than fill its volume.
             "retentionMaxDiskUsagePercent": 85,
             "persistentVolume": volume,
+            "serviceMonitor": {"enabled": monitored},
         }
     }
 
 
-def collector_values() -> dict[str, Any]:
-    """Every node, control planes too."""
-    return {
-        "remoteWrite": [{"url": SERVER_URL}],
-        "tolerations": [{"operator": "Exists"}],
-    }
-
-
 def install(
-    installer: Installer, settings: Logging, *, after: Sequence[pulumi.Resource]
+    installer: Installer, settings: Logging, *, monitored: bool, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
     """Install both."""
     # The collector reads the hosts' log files.
     namespace = installer.namespace(NAMESPACE, security="privileged")
     server = installer.chart(
-        SERVER_CHART,
+        CHART,
         namespace=NAMESPACE,
-        values=server_values(settings),
+        values=values(settings, monitored=monitored),
         overrides=settings.values,
         after=[*after, namespace],
     )
     return installer.chart(
-        COLLECTOR_CHART,
+        fluent_bit.CHART,
         namespace=NAMESPACE,
-        values=collector_values(),
+        values=fluent_bit.values(host=_HOST, port=_PORT, monitored=monitored),
         overrides=settings.collector_values,
         after=[server],
     )

@@ -1,10 +1,15 @@
 """The NGINX project's own ingress controller: Ingress, and its own VirtualServers."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import pulumi
+import pulumi_tls as tls
 
 import versions
 from addons.chart import Chart
-from addons.way_in import WayIn
+from addons.install import Installer
+from addons.way_in import NAMESPACE, WayIn
 
 CHART = Chart(
     name="nginx-ingress",
@@ -13,6 +18,8 @@ CHART = Chart(
 )
 # The chart says so of its pods when it is installed under its own name.
 _LABELS = {"app.kubernetes.io/name": CHART.name, "app.kubernetes.io/instance": CHART.name}
+_CERTIFICATE = "default-certificate"
+_CERTIFICATE_HOURS = 10 * 365 * 24
 
 
 def values(way_in: WayIn) -> dict[str, Any]:
@@ -21,6 +28,14 @@ def values(way_in: WayIn) -> dict[str, Any]:
         name: {} if way_in.octavia else {"nodePort": port}
         for name, port in zip(("httpPort", "httpsPort"), way_in.node_ports, strict=True)
     }
+    entries: dict[str, Any] = {
+        "proxy-protocol": "True",
+        "real-ip-header": "proxy_protocol",
+        "set-real-ip-from": ",".join(way_in.trusted_cidrs),
+    }
+    if not way_in.octavia:
+        # A Service of type NodePort has no address that Ingresses could copy.
+        entries["external-status-address"] = way_in.address
     return {
         "controller": {
             "replicaCount": way_in.replicas,
@@ -28,13 +43,10 @@ def values(way_in: WayIn) -> dict[str, Any]:
             "topologySpreadConstraints": way_in.spread(_LABELS),
             "ingressClass": {"setAsDefaultIngress": way_in.default_class},
             "telemetryReporting": {"enable": False},
-            "config": {
-                "entries": {
-                    "proxy-protocol": "True",
-                    "real-ip-header": "proxy_protocol",
-                    "set-real-ip-from": ",".join(way_in.trusted_cidrs),
-                }
-            },
+            "config": {"entries": entries},
+            # Of hosts without a certificate of their own; else their connections are refused.
+            "defaultTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
+            "wildcardTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
             "service": {
                 "type": "LoadBalancer" if way_in.octavia else "NodePort",
                 # The gateways come in on control planes, where no pod of it runs.
@@ -49,3 +61,22 @@ def values(way_in: WayIn) -> dict[str, Any]:
             "serviceMonitor": {"create": way_in.monitored},
         },
     }
+
+
+def default_certificate(installer: Installer, after: Sequence[pulumi.Resource]) -> pulumi.Resource:
+    """What it shows where nobody gave a certificate, as Traefik does: one that nobody trusts."""
+    opts = pulumi.ResourceOptions(parent=installer.parent)
+    name = f"{installer.name}-ingress-{_CERTIFICATE}"
+    key = tls.PrivateKey(name, algorithm="ECDSA", ecdsa_curve="P256", opts=opts)
+    certificate = tls.SelfSignedCert(
+        name,
+        private_key_pem=key.private_key_pem,
+        subject=tls.SelfSignedCertSubjectArgs(common_name="nginx default certificate"),
+        validity_period_hours=_CERTIFICATE_HOURS,
+        allowed_uses=["digital_signature", "server_auth"],
+        opts=opts,
+    )
+    texts = {"tls.crt": certificate.cert_pem, "tls.key": key.private_key_pem}
+    return installer.secret(
+        _CERTIFICATE, NAMESPACE, pulumi.Output.all(**texts), after, kind="kubernetes.io/tls"
+    )

@@ -224,7 +224,7 @@ class Headlamp(OptionalChartAddon):
 
 
 class Logging(OptionalChartAddon):
-    """Logs of all pods, kept and searchable (VictoriaLogs)."""
+    """Logs of all pods and nodes, kept and searchable (Fluent Bit, VictoriaLogs)."""
 
     retention: Period = "30d"
     """How long logs are kept."""
@@ -237,7 +237,7 @@ class Logging(OptionalChartAddon):
     grafana_plugin_url: Url | None = None
     """Where that plugin's zip file is; the default is grafana.com, which Grafana must reach."""
     collector_values: Values = Field(default={})
-    """Values of the collector's chart, merged last (`values` are the server's)."""
+    """Values of Fluent Bit's chart, merged last (`values` are the server's)."""
 
 
 class Kured(OptionalChartAddon):

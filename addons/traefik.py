@@ -15,13 +15,20 @@ CHART = Chart(
 
 def values(way_in: WayIn) -> dict[str, Any]:
     """How requests come in."""
+    ingress: dict[str, Any] = {}
+    gateway_api: dict[str, Any] = {"enabled": way_in.gateway_api}
+    if not way_in.octavia:
+        # A Service of type NodePort has no address that Ingresses and Gateways could copy.
+        ingress["publishedService"] = {"enabled": False}
+        ingress["ingressEndpoint"] = {"ip": way_in.address}
+        gateway_api["statusAddress"] = {"ip": way_in.address, "service": {"enabled": False}}
     return {
         "deployment": {"replicas": way_in.replicas},
         "podDisruptionBudget": {"enabled": way_in.replicas > 1, "maxUnavailable": 1},
         "topologySpreadConstraints": way_in.spread({"app.kubernetes.io/name": "traefik"}),
         "global": {"checkNewVersion": False},
         "ingressClass": {"isDefaultClass": way_in.default_class},
-        "providers": {"kubernetesGateway": {"enabled": way_in.gateway_api}},
+        "providers": {"kubernetesIngress": ingress, "kubernetesGateway": gateway_api},
         "gateway": {
             "enabled": way_in.gateway_api,
             # Routes of every namespace, as with Ingresses.

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pulumi
+
+NAMESPACE = "ingress"
+
 
 @dataclass(frozen=True, kw_only=True)
 class WayIn:
@@ -17,6 +21,8 @@ class WayIn:
     node_ports: tuple[int, int]
     # Whether a load balancer of the cloud takes the gateways' place.
     octavia: bool
+    # Where people reach the gateways: what an Ingress says its address is.
+    address: pulumi.Input[str]
     # Who may say, by the PROXY protocol, from whom a connection is.
     trusted_cidrs: Sequence[str]
     # Whether there is a Prometheus operator.

@@ -11,6 +11,7 @@ from addons import (
     cilium,
     cinder_csi,
     cloud_controller_manager,
+    fluent_bit,
     headlamp,
     ingress,
     kured,
@@ -54,6 +55,8 @@ class AddonsArgs:
     etcd_heartbeat: int
     # Where the gateways send HTTP and HTTPS, on every node.
     ingress_node_ports: tuple[int, int]
+    # Where people reach them.
+    floating_ip: pulumi.Input[str]
     credential: Credential
     # What the add-ons that nodes can be Ready without leave the machines to, at first.
     control_planes: Sequence[pulumi.Resource]
@@ -177,15 +180,28 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.ingress,
                 node_ports=args.ingress_node_ports,
+                address=args.floating_ip,
                 # A node port hides the sender behind an address of the node, also its pod one.
                 trusted_cidrs=[args.host_cidr, args.pod_cidr],
                 monitored=settings.monitoring.enabled,
                 after=watched,
             )
         if settings.headlamp.enabled:
-            headlamp.install(installer, settings.headlamp, login=args.login, after=after)
+            headlamp.install(
+                installer,
+                settings.headlamp,
+                login=args.login,
+                # The classes are called like the controllers.
+                ingress_class=settings.ingress.controller if settings.ingress.enabled else None,
+                after=after,
+            )
         if settings.logging.enabled:
-            logging.install(installer, settings.logging, after=after)
+            logging.install(
+                installer,
+                settings.logging,
+                monitored=settings.monitoring.enabled,
+                after=watched,
+            )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
             kured.install(installer, settings.kured, prometheus_url=prometheus, after=watched)
@@ -215,8 +231,8 @@ def charts(settings: AddonsSettings) -> list[Chart]:
         monitoring.CHART: settings.monitoring.enabled,
         ingress.chart(settings.ingress): settings.ingress.enabled,
         headlamp.CHART: settings.headlamp.enabled,
-        logging.SERVER_CHART: settings.logging.enabled,
-        logging.COLLECTOR_CHART: settings.logging.enabled,
+        logging.CHART: settings.logging.enabled,
+        fluent_bit.CHART: settings.logging.enabled,
         kured.CHART: settings.kured.enabled,
     }
     return [each for each, enabled in wanted.items() if enabled]

@@ -13,6 +13,8 @@ from lab.image.oci import Image, Layer, LayerWriter
 from lab.paths import CACHE, ensure
 
 ARCHIVES = CACHE / "images"
+# Archives that somebody put here, with any names: nothing in the project needs them.
+FETCHED = ARCHIVES / "fetched"
 TEST_IMAGE = "docker.io/lab/busybox:1"
 # Image, tag, folder of the module, program in the image, version inside.
 _OPERATOR = "quay.io/prometheus-operator"
@@ -154,6 +156,11 @@ def addons() -> Path:
 
     inputs = [*(folder.name for folder in folders.values()), versions.PYTHON]
     return _archive("addons", inputs, images)
+
+
+def fetched() -> list[Path]:
+    """Archives of what no module holds, from whoever has them."""
+    return sorted(FETCHED.glob("*.tar"))
 
 
 def tests() -> Path:

@@ -36,7 +36,7 @@ def build(releases: Sequence[str], *, addons: bool = False) -> Path:
     parts = [archives.kubernetes(release) for release in releases]
     parts += [archives.cilium(), archives.openstack(), archives.tests()]
     if addons:
-        parts.append(archives.addons())
+        parts += [archives.addons(), *archives.fetched()]
     key = _fingerprint(releases, parts)
     kind = "addons" if addons else "node"
     target = CACHE / "image" / f"{kind}-{releases[0]}-{key}.qcow2"
@@ -112,7 +112,11 @@ def _settle(root: Path, release: str) -> None:
 
 
 def _fingerprint(releases: Sequence[str], parts: Sequence[Path]) -> str:
-    digest = hashlib.sha256("\0".join([*releases, *(p.name for p in parts)]).encode())
+    # Size and time: our own archives are named after what is in them, what was put beside is not.
+    fetched = {path: path.stat() for path in parts if path.parent == archives.FETCHED}
+    texts = [f"{path.name} {found.st_size} {found.st_mtime_ns}" for path, found in fetched.items()]
+    texts += [path.name for path in parts if path not in fetched]
+    digest = hashlib.sha256("\0".join([*releases, *texts]).encode())
     files = [PROJECT / "userdata" / script for script in _SCRIPTS]
     files += [Path(__file__), *sorted(p for p in _FILES.rglob("*") if p.is_file())]
     for path in files:

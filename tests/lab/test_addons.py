@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from datetime import time as clock
 from pathlib import Path
@@ -21,47 +22,82 @@ import pytest
 
 from lab import image, settings
 from lab.cloud import inside, layout, namespace
-from lab.image import programs
+from lab.image import archives, programs
 from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack
 from tests.lab.gateways import Gateway
+from tests.lab.login import BOOT_ID
 from tests.lab.poll import Poll
 from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
 
-# Each optional add-on's chart, and why its pods cannot start here; None: they can.
-NO_IMAGE = "no image of it can be built from Go modules that the module proxy has"
-ADDONS: Mapping[str, tuple[str, str | None]] = {
-    "snapshots": ("snapshot-controller", None),
-    "monitoring": ("kube-prometheus-stack", None),
-    "ingress": ("traefik", None),
-    "headlamp": ("headlamp", NO_IMAGE),
-    "logging": ("victoria-logs-single", NO_IMAGE),
-    "kured": ("kured", NO_IMAGE),
+
+@dataclass(frozen=True)
+class Needs:
+    """What an add-on needs to run here: charts, and archives of images that no module holds."""
+
+    charts: tuple[str, ...]
+    archives: tuple[str, ...] = ()
+
+    def missing(self) -> list[str]:
+        """Files that nobody put into the cache."""
+        charts = [
+            f"{FETCHED / name}"
+            for name in self.charts
+            if not any((folder / name).is_dir() for folder in (CHARTS, FETCHED))
+        ]
+        files = [archives.FETCHED / f"{name}.tar" for name in self.archives]
+        return [*charts, *(str(each) for each in files if not each.exists())]
+
+
+ADDONS: Mapping[str, Needs] = {
+    "snapshots": Needs(("snapshot-controller",)),
+    "monitoring": Needs(("kube-prometheus-stack",)),
+    "ingress": Needs(("traefik",)),
+    "headlamp": Needs(("headlamp",), ("headlamp",)),
+    "logging": Needs(("victoria-logs-single", "fluent-bit"), ("victoria-logs", "fluent-bit")),
+    "kured": Needs(("kured",), ("kured",)),
 }
+GRAFANA = Needs(("kube-prometheus-stack",), ("grafana",))
+NGINX = Needs(("nginx-ingress",), ("nginx-ingress",))
+HERE = (
+    "NodeClockNotSynchronising",
+    "NodeSystemSaturation",
+    "AlertmanagerFailedToSendAlerts",
+    "AlertmanagerClusterFailedToSendAlerts",
+)
 # Where Alertmanager sends what fires: the pod `receiver` below.
 WEBHOOK = {"url": "http://receiver.default/cgi-bin/alert"}
 EVERY_HOUR = {"name": "hourly", "schedule": "0 * * * *", "keep": 2, "selector": {"app": "shop"}}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    # At all times; on no node, since there is no image of it.
-    "kured": {
-        "startTime": "0:00",
-        "endTime": "23:59",
-        "values": {"nodeSelector": {"lab": "nobody"}},
-    },
     "snapshots": {"schedules": [EVERY_HOUR]},
-    # No image of Grafana can be had.
     "monitoring": {
         "storageSize": "2Gi",
         "alertmanager": {
             "route": {"receiver": "lab", "group_wait": "1s", "group_interval": "10s"},
             "receivers": [{"name": "lab", "webhook_configs": [WEBHOOK]}],
         },
-        "values": {"grafana": {"enabled": False}},
+        "values": {
+            "grafana": {"enabled": not GRAFANA.missing()},
+            # True of this machine: nobody sets its clock, it is busy, nobody listens at first.
+            "defaultRules": {"disabled": dict.fromkeys(HERE, True)},
+        },
     },
     "ingress": {"gatewayApi": True},
+    "headlamp": {"host": "headlamp.example.org"},
+    # Its plugin is on the internet.
+    "logging": {"storageSize": "2Gi", "grafana": False},
+    "kured": {
+        "startTime": "0:00",
+        "endTime": "23:59",
+        "values": {
+            "configuration": {"period": "10s"},
+            # Without its image, its objects alone, and the gateways' own part.
+            **({"nodeSelector": {"lab": "nobody"}} if ADDONS["kured"].missing() else {}),
+        },
+    },
 }
 SHOP = """
 apiVersion: v1
@@ -115,28 +151,34 @@ SNAPSHOT = "data-by-hand-1"
 
 
 MISSING = [
-    chart
-    for chart, _ in ADDONS.values()
-    if not any((folder / chart).is_dir() for folder in (CHARTS, FETCHED))
+    name
+    for needs in ADDONS.values()
+    for name in needs.charts
+    if not any((folder / name).is_dir() for folder in (CHARTS, FETCHED))
 ]
+FORBIDS = """
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: forbids, namespace: monitoring}
+spec:
+  groups:
+  - name: forbids
+    rules: [{alert: LabForbids, expr: vector(1), labels: {severity: warning}}]
+"""
 
 
-def why_not(addon: str) -> str | None:
+def why_not(needs: Needs) -> str | None:
     """Why an add-on cannot run on this lab, None when it can."""
-    chart, reason = ADDONS[addon]
-    if chart in MISSING:
-        return f"there is no chart {chart} in {CHARTS} or {FETCHED}"
-    return reason
+    missing = needs.missing()
+    return f"nobody put {' and '.join(missing)} there" if missing else None
 
 
 def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
     """The `addons` key with every add-on that can run switched on, or off."""
     chosen = {
-        name: {"enabled": enabled, **SETTINGS.get(name, {})}
-        for name in ADDONS
-        if why_not(name) is None
-        # Its objects alone, and the gateways' own part.
-        or (name == "kured" and (FETCHED / "kured").is_dir())
+        name: {"enabled": enabled, **SETTINGS[name]}
+        for name, needs in ADDONS.items()
+        if not needs.missing() or (name == "kured" and (FETCHED / "kured").is_dir())
     }
     return {**base, **chosen}
 
@@ -160,8 +202,8 @@ def volumes_before() -> set[str]:
 
 @pytest.fixture(scope="module")
 def cluster(charts: Path, volumes_before: set[str]) -> Iterator[Cluster]:
-    """Two gateways, a control plane, a worker, and the default add-ons."""
-    config = settings.cluster(image=image.ensure(addons=True), gateways=2, masters=1, workers=1)
+    """Two gateways, a control plane, two workers, and the default add-ons."""
+    config = settings.cluster(image=image.ensure(addons=True), gateways=2, masters=1, workers=2)
     config["addons"]["chartDirectory"] = str(charts)
     made = Cluster("addons", config)
     try:
@@ -217,28 +259,15 @@ def test_a_preview_of_every_add_on_takes_less_than_20_seconds(
     assert seconds < 20
 
 
-@pytest.mark.parametrize("addon", list(ADDONS))
-def test_it_runs_here(cluster: Cluster, addon: str) -> None:
-    if reason := why_not(addon):
-        pytest.skip(f"{addon}: {reason}")
+@pytest.mark.parametrize("what", [*ADDONS, "grafana", "nginx"])
+def test_it_runs_here(cluster: Cluster, what: str) -> None:
+    if reason := why_not({**ADDONS, "grafana": GRAFANA, "nginx": NGINX}[what]):
+        pytest.skip(f"{what}: {reason}")
     assert cluster.nodes()
 
 
 def test_the_smoke_test_finds_nothing(cluster: Cluster) -> None:
-    result = subprocess.run(
-        namespace.enter(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/smoke"],
-            environment={
-                **inside.environment(),
-                "KUBECONFIG": str(cluster.kubeconfig),
-                "SMOKE_IMAGE": "docker.io/lab/busybox:1",
-                "SMOKE_CLIENT_ADDRESS": layout.API,
-            },
-        ),
-        cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    print(result.stdout, file=sys.stderr)
-    assert result.returncode == 0, result.stdout
+    smoke(cluster, "tests/smoke")
 
 
 def test_an_alert_reaches_its_receiver(cluster: Cluster) -> None:
@@ -317,20 +346,63 @@ def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -
     assert poll.longest < 5, poll.longest
 
 
+@pytest.mark.skipif(bool(ADDONS["kured"].missing()), reason="no image of kured")
+def test_a_node_reboots_when_no_alert_forbids_it(cluster: Cluster) -> None:
+    nodes = sorted(cluster.nodes())
+    *others, worker = nodes
+    boots = {node: cluster.ssh(node, BOOT_ID) for node in nodes}
+    cluster.kubectl("apply", "-f", "-", stdin=FORBIDS)
+    until(lambda: "LabForbids" in firing(cluster), "the alert", 120)
+    cluster.ssh(worker, "sudo touch /run/reboot-required")
+    # Some of kured's rounds.
+    until(lambda: "LabForbids" in kured_on(cluster, worker), "kured's refusal", 60)
+    time.sleep(20)
+    assert cluster.ssh(worker, BOOT_ID) == boots[worker]
+    cluster.kubectl("delete", "-f", "-", stdin=FORBIDS)
+
+    def rebooted() -> bool:
+        return cluster.ssh(worker, BOOT_ID) not in ("", boots[worker])
+
+    until(rebooted, "its turn", 300)
+
+    def back() -> bool:
+        spec = json.loads(cluster.kubectl("get", "node", worker, "-o", "json"))["spec"]
+        return cluster.nodes()[worker] and not spec.get("unschedulable")
+
+    until(back, "it takes pods again", 120)
+    until(lambda: not starting(cluster), "every pod ready", 300)
+    assert {node: cluster.ssh(node, BOOT_ID) for node in others} == {
+        node: boots[node] for node in others
+    }
+
+
+@pytest.mark.skipif(bool(NGINX.missing()), reason="no chart or image of NGINX")
+def test_nginx_can_take_traefiks_place(cluster: Cluster, base: dict[str, Any]) -> None:
+    chosen = wanted(base, enabled=True)
+    # Both want the same node ports.
+    cluster.up(addons={**chosen, "ingress": {"enabled": False}})
+    cluster.up(addons={**chosen, "ingress": {"enabled": True, "controller": "nginx"}})
+    smoke(cluster, "tests/smoke", "-k", "TestIngress or TestHeadlamp")
+
+
 def test_they_leave_nothing_behind(
     cluster: Cluster, base: dict[str, Any], volumes_before: set[str]
 ) -> None:
     memory(cluster, "with the add-ons that ran here")
     cluster.up(addons=wanted(base, enabled=False))
     names = cluster.kubectl("get", "namespaces", "-o", "name")
-    ours = ("monitoring", "snapshots", "ingress")
+    ours = ("monitoring", "snapshots", "ingress", "headlamp", "logging", "kured")
     assert not [each for each in ours if f"namespace/{each}\n" in names]
     kinds = cluster.kubectl("get", "crds", "-o", "name")
     assert "monitoring.coreos.com" not in kinds
     assert "traefik.io" not in kinds
+    assert "nginx.org" not in kinds
     until(lambda: volumes() <= volumes_before, "volumes gone", 120)
     # Cinder CSI, which stays, has roles of its own for snapshots.
-    words = ("prometheus", "snapshot-controller", "take-snapshots", "traefik")
+    words = (
+        *("prometheus", "snapshot-controller", "take-snapshots", "traefik", "nginx"),
+        *("grafana", "headlamp", "victoria", "fluent", "kured"),
+    )
     left = cluster.kubectl(
         "get", "clusterroles,clusterrolebindings,ingressclasses,gatewayclasses", "-o", "name"
     )
@@ -341,6 +413,38 @@ def test_they_leave_nothing_behind(
 def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
     cluster.destroy()
     assert left_in_project() == {}
+
+
+def smoke(cluster: Cluster, *arguments: str) -> None:
+    """What a user runs against any live cluster."""
+    result = subprocess.run(
+        namespace.enter(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+            environment={
+                **inside.environment(),
+                "KUBECONFIG": str(cluster.kubeconfig),
+                "SMOKE_IMAGE": "docker.io/lab/busybox:1",
+                "SMOKE_CLIENT_ADDRESS": layout.API,
+            },
+        ),
+        cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    print(result.stdout, file=sys.stderr)
+    assert result.returncode == 0, result.stdout
+
+
+def firing(cluster: Cluster) -> str:
+    """Prometheus' answer to which alerts fire."""
+    proxy = "/api/v1/namespaces/monitoring/services/kube-prometheus-stack-prometheus:9090/proxy"
+    return cluster.kubectl("get", "--raw", f"{proxy}/api/v1/query?query=ALERTS")
+
+
+def kured_on(cluster: Cluster, node: str) -> str:
+    """What kured said on that node of late."""
+    pod = cluster.kubectl(
+        *("-n", "kured", "get", "pods", f"--field-selector=spec.nodeName={node}", "-o", "name")
+    )
+    return cluster.kubectl("-n", "kured", "logs", "--tail=5", pod.strip())
 
 
 def volumes() -> set[str]:

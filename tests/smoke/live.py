@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -53,11 +56,38 @@ class Live:
         """Until an object is as it should be."""
         self.kubectl("wait", what, f"--for={condition}", f"--timeout={PATIENCE:.0f}s")
 
+    def secret(self, namespace: str, name: str) -> dict[str, str]:
+        """What a Secret holds, in the clear."""
+        text = self.kubectl("get", "secret", name, "-n", namespace, "-o", "json")
+        data: dict[str, str] = json.loads(text)["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
     def service(self, namespace: str, service: str, path: str, **query: str) -> str:
         """What a Service answers, asked through the API server."""
         asked = f"?{urlencode(query)}" if query else ""
         base = f"/api/v1/namespaces/{namespace}/services/{quote(service)}/proxy"
         return self.kubectl("get", "--raw", f"{base}/{path}{asked}")
+
+    @contextmanager
+    def forwarded(self, namespace: str, service: str, port: int) -> Iterator[str]:
+        """The URL of a port of a Service, on this machine, for what needs headers of its own."""
+        line = [
+            "kubectl",
+            f"--namespace={namespace}",
+            "port-forward",
+            f"service/{service}",
+            f":{port}",
+        ]
+        with subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                said = process.stdout.readline() if process.stdout else ""
+                found = re.match(r"Forwarding from (127\.0\.0\.1:\d+)", said)
+                assert found, f"port-forward to {service} says {said!r}"
+                yield f"http://{found[1]}"
+            finally:
+                process.terminate()
 
     def api_host(self) -> str:
         """Where the kubeconfig says the cluster is: for us, the gateways."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import os
+import ssl
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
-from addons import alerts, headlamp, ingress, kured, logging, monitoring
+from addons import alerts, headlamp, kured, logging, monitoring
+from addons.way_in import NAMESPACE as INGRESS
 from tests.smoke.live import Live, claim, mounting, pod, service, until
 
 PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
 ALERTMANAGER = f"{monitoring.CHART.name}-alertmanager"
-LOGS = f"{logging.SERVER_CHART.name}-server"
+LOGS = f"{logging.CHART.name}-server"
+GRAFANA = f"{monitoring.CHART.name}-grafana"
 # Tells whom the web server took the request to be from.
 WHO = "printf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_X_FORWARDED_FOR\""
 SERVE = f"""mkdir -p /tmp/www/cgi-bin
@@ -26,6 +32,37 @@ cat >/tmp/www/cgi-bin/who <<'END'
 END
 chmod +x /tmp/www/cgi-bin/who
 exec httpd -f -p 8080 -h /tmp/www"""
+
+
+@dataclass(frozen=True)
+class Grafana:
+    """Grafana's API, as its administrator."""
+
+    url: str
+    login: Mapping[str, str]
+
+    def ask(self, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+        """What it answers; an HTTPError where it refuses."""
+        headers = {"Content-Type": "application/json"}
+        if self.login:
+            pair = f"{self.login['admin-user']}:{self.login['admin-password']}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/{path}", data, headers)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def has_data(self, panel: Mapping[str, Any]) -> bool:
+        """Whether one of the panel's queries finds a series, by the panel's own data source."""
+        asked = {"queries": panel["targets"], "from": "now-15m", "to": "now"}
+        results = self.ask("api/ds/query", asked)["results"].values()
+        return any(
+            column and column[0] is not None
+            for result in results
+            for frame in result.get("frames", [])
+            for column in frame["data"]["values"][1:]
+        )
 
 
 class TestMonitoring:
@@ -103,15 +140,57 @@ class TestMonitoring:
         until(there, "Watchdog at Alertmanager")
 
 
+class TestGrafana:
+    # Nothing to show: with one control plane, without volumes, without an ingress.
+    MAY_BE_EMPTY: ClassVar[set[str]] = {
+        "Round trip between members, p99",
+        "Volumes in use",
+        "Ingress ports that answer",
+    }
+
+    @pytest.fixture(scope="class")
+    def grafana(self, live: Live) -> Iterator[Grafana]:
+        if not live.has("service", GRAFANA, monitoring.NAMESPACE):
+            pytest.skip("Grafana is not installed")
+        with live.forwarded(monitoring.NAMESPACE, GRAFANA, 80) as url:
+            yield Grafana(url, live.secret(monitoring.NAMESPACE, monitoring.GRAFANA_SECRET))
+
+    def test_a_stranger_sees_nothing(self, grafana: Grafana) -> None:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            Grafana(grafana.url, {}).ask("api/search")
+
+    def test_our_dashboards_are_there_and_each_panel_has_data(self, grafana: Grafana) -> None:
+        def there() -> bool:
+            found = {each["title"] for each in grafana.ask("api/search?tag=openstack-kubernetes")}
+            assert found == {"Cluster", "etcd", "Gateways"}
+            return True
+
+        # A sidecar brings them.
+        until(there, "the dashboards")
+
+        def all_have_data() -> bool:
+            empty = [
+                panel["title"]
+                for each in grafana.ask("api/search?tag=openstack-kubernetes")
+                for panel in grafana.ask(f"api/dashboards/uid/{each['uid']}")["dashboard"]["panels"]
+                if not grafana.has_data(panel)
+            ]
+            assert set(empty) <= self.MAY_BE_EMPTY
+            return True
+
+        # Rates need five minutes of metrics at most.
+        until(all_have_data, "data in each panel", 330)
+
+
 class TestIngress:
     @pytest.fixture(autouse=True)
     def installed(self, live: Live) -> None:
-        if not live.get("services", "-n", ingress.NAMESPACE):
+        if not live.get("services", "-n", INGRESS):
             pytest.skip("no ingress controller is installed")
 
     @staticmethod
     def address(live: Live) -> str:
-        for each in live.get("services", "-n", ingress.NAMESPACE):
+        for each in live.get("services", "-n", INGRESS):
             for point in each["status"].get("loadBalancer", {}).get("ingress", []):
                 return str(point["ip"])
         return live.api_host()
@@ -130,11 +209,11 @@ class TestIngress:
         self.shows_the_clients_address(live, name, route)
 
     def test_one_by_gateway_api_does_too(self, live: Live) -> None:
-        gateways = live.get("gateways.gateway.networking.k8s.io", "-n", ingress.NAMESPACE)
+        gateways = live.get("gateways.gateway.networking.k8s.io", "-n", INGRESS)
         if not gateways:
             pytest.skip("Gateway API is not served")
         name = f"gateway.{live.namespace}.example.org"
-        parent = {"namespace": ingress.NAMESPACE, "name": gateways[0]["metadata"]["name"]}
+        parent = {"namespace": INGRESS, "name": gateways[0]["metadata"]["name"]}
         route = {
             "apiVersion": "gateway.networking.k8s.io/v1",
             "kind": "HTTPRoute",
@@ -221,25 +300,84 @@ def test_a_snapshot_is_restored(live: Live) -> None:
     live.kubectl("delete", "volumesnapshot/taken")
 
 
-def test_headlamp_shows_its_page(live: Live) -> None:
-    if not live.has("service", headlamp.CHART.name, headlamp.NAMESPACE):
-        pytest.skip("Headlamp is not installed")
-    page = live.service(headlamp.NAMESPACE, f"{headlamp.CHART.name}:80", "")
-    assert "Headlamp" in page
+class TestHeadlamp:
+    @pytest.fixture(autouse=True)
+    def installed(self, live: Live) -> None:
+        if not live.has("service", headlamp.CHART.name, headlamp.NAMESPACE):
+            pytest.skip("Headlamp is not installed")
+
+    def test_it_shows_its_page_and_nothing_of_the_cluster(self, live: Live) -> None:
+        with live.forwarded(headlamp.NAMESPACE, headlamp.CHART.name, 80) as url:
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(url, timeout=10) as answer:
+                assert "Headlamp" in answer.read().decode()
+            with opener.open(f"{url}/config", timeout=10) as answer:
+                [known] = json.load(answer)["clusters"]
+            # Without a token it has the rights of nobody.
+            path = f"clusters/{known['name']}/api/v1/namespaces/kube-system/secrets"
+            with pytest.raises(urllib.error.HTTPError, match=r"401|403"):
+                opener.open(f"{url}/{path}", timeout=10)
+
+    def test_it_is_reached_by_its_host_name(self, live: Live) -> None:
+        ingresses = live.get("ingresses", "-n", headlamp.NAMESPACE)
+        if not ingresses:
+            pytest.skip("Headlamp has no host name")
+        [rule] = ingresses[0]["spec"]["rules"]
+        # Whoever signed its certificate: no name leads to it from here.
+        trusting = ssl._create_unverified_context()
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
+        )
+        request = urllib.request.Request(
+            f"https://{TestIngress.address(live)}/", headers={"Host": rule["host"]}
+        )
+
+        def answered() -> bool:
+            with opener.open(request, timeout=5) as answer:
+                return "Headlamp" in answer.read().decode()
+
+        until(answered, "its page by its host name")
 
 
-def test_a_pods_log_is_found(live: Live) -> None:
-    if not live.has("service", LOGS, logging.NAMESPACE):
-        pytest.skip("logging is not installed")
-    words = f"a line of {live.namespace}"
-    live.apply(pod("talker", "sh", "-c", f"echo {words}; sleep 3600"))
-    live.wait("pod/talker")
-    until(
-        lambda: live.service(
-            logging.NAMESPACE, f"{LOGS}:9428", "select/logsql/query", query=f'"{words}"'
-        ).strip(),
-        "the log of a pod",
-    )
+class TestLogging:
+    @pytest.fixture(autouse=True)
+    def installed(self, live: Live) -> None:
+        if not live.has("service", LOGS, logging.NAMESPACE):
+            pytest.skip("logging is not installed")
+
+    @staticmethod
+    def ask(live: Live, query: str) -> list[dict[str, Any]]:
+        text = live.service(
+            logging.NAMESPACE, f"{LOGS}:9428", "select/logsql/query", query=query, limit="100"
+        )
+        return [json.loads(line) for line in text.splitlines()]
+
+    def test_a_pods_log_is_found(self, live: Live) -> None:
+        words = f"a line of {live.namespace}"
+        live.apply(pod("talker", "sh", "-c", f"echo {words}; sleep 3600"))
+        live.wait("pod/talker")
+        found: list[dict[str, Any]] = []
+
+        def there() -> bool:
+            found[:] = self.ask(live, f'"{words}" kubernetes.pod_name:talker')
+            return bool(found)
+
+        until(there, "the log of a pod")
+        [line] = found
+        assert line["_msg"] == words
+        assert line["kubernetes.namespace_name"] == live.namespace
+
+    def test_every_nodes_journal_is_found(self, live: Live) -> None:
+        nodes = {each["metadata"]["name"] for each in live.get("nodes")}
+
+        def all_there() -> bool:
+            counted = self.ask(live, "systemd_unit:kubelet.service | stats by (hostname) count()")
+            # A machine's own name may be longer than its node's.
+            hosts = {each["hostname"].partition(".")[0] for each in counted}
+            assert nodes <= hosts, nodes - hosts
+            return True
+
+        until(all_there, "the journal of every node")
 
 
 def test_kured_runs_where_it_should(live: Live) -> None:

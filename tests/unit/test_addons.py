@@ -101,6 +101,7 @@ def install(
                 vip="10.8.0.10",
                 etcd_heartbeat=500,
                 ingress_node_ports=(30080, 30443),
+                floating_ip=pulumi.Output.from_input("203.0.113.7"),
                 control_planes=[pulumi.CustomResource("test:index:Gate", "demo-gate", {})],
                 credential=Credential(
                     auth_url="https://keystone.example.org/v3",
@@ -167,7 +168,7 @@ def test_each_of_them_can_be_left_out(
         ("monitoring", {"kube-prometheus-stack"}),
         ("ingress", {"traefik"}),
         ("headlamp", {"headlamp"}),
-        ("logging", {"victoria-logs-single", "victoria-logs-collector"}),
+        ("logging", {"victoria-logs-single", "fluent-bit"}),
         ("kured", {"kured"}),
     ],
 )
@@ -272,11 +273,36 @@ class TestValues:
         assert entries["proxy-protocol"] == "True"
         assert entries["set-real-ip-from"] == "10.8.0.0/22,10.244.0.0/16"
 
+    def test_nginx_has_a_certificate_for_hosts_without_one(self) -> None:
+        run = install({"ingress": {"enabled": True, "controller": "nginx"}})
+        controller = run.chart_values("nginx-ingress")["controller"]
+        assert controller["defaultTLS"] == controller["wildcardTLS"]
+        space, _, name = controller["wildcardTLS"]["secret"].partition("/")
+        secret = run.one(SECRET, f"demo-addons-{name}").inputs
+        assert secret["metadata"] == {"namespace": space, "name": name}
+        # It takes no Secret of another type.
+        assert secret["type"] == "kubernetes.io/tls"
+        assert set(secret["data"]) == {"tls.crt", "tls.key"}
+
+    def test_an_ingress_has_the_address_at_which_people_reach_it(self) -> None:
+        raw: dict[str, Any] = {"enabled": True, "gatewayApi": True}
+        providers = install({"ingress": raw}).chart_values("traefik")["providers"]
+        assert providers["kubernetesIngress"]["ingressEndpoint"] == {"ip": "203.0.113.7"}
+        assert providers["kubernetesGateway"]["statusAddress"]["ip"] == "203.0.113.7"
+        # Octavia's address is the Service's own.
+        octavia = install({"loadBalancer": "octavia", "ingress": raw}).chart_values("traefik")
+        assert octavia["providers"]["kubernetesIngress"] == {}
+        nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
+        entries = nginx.chart_values("nginx-ingress")["controller"]["config"]["entries"]
+        assert entries["external-status-address"] == "203.0.113.7"
+
     def test_nginx_behind_octavia_is_told_the_clients_address_too(self) -> None:
         run = install(
             {"loadBalancer": "octavia", "ingress": {"enabled": True, "controller": "nginx"}}
         )
-        service = run.chart_values("nginx-ingress")["controller"]["service"]
+        controller = run.chart_values("nginx-ingress")["controller"]
+        assert "external-status-address" not in controller["config"]["entries"]
+        service = controller["service"]
         assert service["type"] == "LoadBalancer"
         assert service["annotations"] == {"loadbalancer.openstack.org/proxy-protocol": "true"}
         assert service["httpPort"] == {}
@@ -359,6 +385,30 @@ class TestValues:
         assert everything.chart_values("headlamp")["clusterRoleBinding"] == {"create": False}
 
 
+class TestLogging:
+    def test_pods_and_journals_of_every_node_are_collected(self, everything: AddonsRun) -> None:
+        values = everything.chart_values("fluent-bit")
+        assert values["tolerations"] == [{"operator": "Exists"}]
+        assert "/var/log/containers/" in values["config"]["inputs"]
+        assert "systemd" in values["config"]["inputs"]
+        # Both find the server, whose Service the chart names.
+        assert values["config"]["outputs"].count("Host victoria-logs-single-server.logging") == 2
+
+    def test_its_state_is_all_it_may_write(self, everything: AddonsRun) -> None:
+        mounts = everything.chart_values("fluent-bit")["daemonSetVolumeMounts"]
+        writable = [each["mountPath"] for each in mounts if not each.get("readOnly")]
+        assert writable == ["/var/lib/fluent-bit"]
+
+    def test_it_is_watched_where_there_is_monitoring(self, everything: AddonsRun) -> None:
+        alone = install({"logging": {"enabled": True}})
+        for run, watched in ((everything, True), (alone, False)):
+            collector, server = (
+                run.chart_values(name) for name in ("fluent-bit", "victoria-logs-single")
+            )
+            assert collector["serviceMonitor"] == {"enabled": watched}
+            assert server["server"]["serviceMonitor"] == {"enabled": watched}
+
+
 class TestHeadlamp:
     RAW: ClassVar[Mapping[str, Any]] = {"headlamp": {"enabled": True, "host": "k.example.org"}}
 
@@ -394,6 +444,10 @@ class TestHeadlamp:
         assert "ingress" not in everything.chart_values("headlamp")
         ingress = install(self.RAW).chart_values("headlamp")["ingress"]
         assert ingress["hosts"][0]["host"] == "k.example.org"
+        assert "ingressClassName" not in ingress
+        # One that was made for the other controller must move over.
+        both = install({**self.RAW, "ingress": {"enabled": True, "controller": "nginx"}})
+        assert both.chart_values("headlamp")["ingress"]["ingressClassName"] == "nginx"
 
 
 def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:

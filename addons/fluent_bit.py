@@ -1,0 +1,152 @@
+"""Fluent Bit on every node: it reads the logs of pods and the machine's journal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import versions
+from addons.chart import Chart
+
+CHART = Chart(
+    name="fluent-bit",
+    version=versions.FLUENT_BIT_CHART,
+    repository="https://fluent.github.io/helm-charts",
+)
+# How far it has read, and what it could not send yet, on the machine's own disk.
+_STATE = "/var/lib/fluent-bit"
+_STATE_LIMIT = "500M"
+# A systemd that keeps its journal in memory writes it here; the chart brings /var/log.
+_VOLATILE_JOURNAL = "/run/log/journal"
+
+_SERVICE = f"""
+[SERVICE]
+    Flush 1
+    Log_Level warn
+    HTTP_Server On
+    HTTP_Listen 0.0.0.0
+    HTTP_Port 2020
+    Health_Check On
+    storage.path {_STATE}/buffer
+    storage.backlog.mem_limit 16M
+    storage.max_chunks_up 64
+"""
+# What was written before it came is read too: a node's first minutes are the interesting ones.
+_INPUTS = f"""
+[INPUT]
+    Name tail
+    Tag pod.*
+    Path /var/log/containers/*.log
+    multiline.parser cri
+    Read_from_Head On
+    Skip_Long_Lines On
+    Refresh_Interval 5
+    DB {_STATE}/pods.db
+    DB.locking On
+    storage.type filesystem
+
+[INPUT]
+    Name systemd
+    Tag node.journal
+    DB {_STATE}/journal.db
+    Lowercase On
+    Strip_Underscores On
+    storage.type filesystem
+"""
+_FILTERS = """
+[FILTER]
+    Name kubernetes
+    Match pod.*
+    Kube_Tag_Prefix pod.var.log.containers.
+    Labels On
+    Annotations Off
+    K8S-Logging.Exclude On
+
+[FILTER]
+    Name record_modifier
+    Match node.*
+    Allowlist_key message
+    Allowlist_key priority
+    Allowlist_key hostname
+    Allowlist_key systemd_unit
+    Allowlist_key syslog_identifier
+    Allowlist_key pid
+    Allowlist_key transport
+"""
+
+
+def values(*, host: str, port: int, monitored: bool) -> dict[str, Any]:
+    """Everything goes to the VictoriaLogs server at `host`, kept on disk while that is away.
+
+    Args:
+        host: name of its Service.
+        port: of its HTTP API.
+        monitored: whether Prometheus is there to watch it.
+    """
+    outputs = "\n".join(
+        (
+            _output(
+                "pod.*",
+                host,
+                port,
+                message="log",
+                stream=(
+                    "kubernetes.namespace_name",
+                    "kubernetes.pod_name",
+                    "kubernetes.container_name",
+                ),
+            ),
+            _output("node.*", host, port, message="message", stream=("hostname", "systemd_unit")),
+        )
+    )
+    read_only = {"readOnly": True}
+    return {
+        "testFramework": {"enabled": False},
+        "serviceMonitor": {"enabled": monitored},
+        "priorityClassName": "system-node-critical",
+        # Every node, control planes too.
+        "tolerations": [{"operator": "Exists"}],
+        # The files belong to root, who can read them without any capability.
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "config": {
+            "service": _SERVICE,
+            "inputs": _INPUTS,
+            "filters": _FILTERS,
+            "outputs": outputs,
+            "customParsers": "",
+        },
+        "daemonSetVolumes": [
+            {"name": "varlog", "hostPath": {"path": "/var/log"}},
+            {
+                "name": "journal",
+                "hostPath": {"path": _VOLATILE_JOURNAL, "type": "DirectoryOrCreate"},
+            },
+            {"name": "machine-id", "hostPath": {"path": "/etc/machine-id", "type": "File"}},
+            {"name": "state", "hostPath": {"path": _STATE, "type": "DirectoryOrCreate"}},
+        ],
+        "daemonSetVolumeMounts": [
+            {"name": "varlog", "mountPath": "/var/log", **read_only},
+            {"name": "journal", "mountPath": _VOLATILE_JOURNAL, **read_only},
+            {"name": "machine-id", "mountPath": "/etc/machine-id", **read_only},
+            {"name": "state", "mountPath": _STATE},
+        ],
+    }
+
+
+def _output(match: str, host: str, port: int, *, message: str, stream: Sequence[str]) -> str:
+    fields = f"_time_field=date&_msg_field={message}&_stream_fields={','.join(stream)}"
+    return f"""
+[OUTPUT]
+    Name http
+    Match {match}
+    Host {host}
+    Port {port}
+    URI /insert/jsonline?{fields}
+    Format json_lines
+    Json_date_format iso8601
+    Compress gzip
+    Retry_Limit no_limits
+    storage.total_limit_size {_STATE_LIMIT}
+"""
