@@ -124,7 +124,7 @@ class ControlPlaneSettings(RoleSettings):
 
     etcd_volume: Volume | None = None
     """A volume of its own for etcd's data; without it the data is on the boot disk. It stays while
-    the cluster lives, in the zone in which it was made."""
+    the cluster lives, in the zone and with the size with which it was made."""
     server_group_policy: ServerGroupPolicy = "anti-affinity"
     """Whether two control planes must not, or only should not, share a hypervisor."""
 

@@ -112,8 +112,8 @@ class Facts:
 
     servers: tuple[Server, ...] = ()
     ports: tuple[Port, ...] = ()
-    volumes: frozenset[str] = frozenset()
-    """Names of this project's volumes."""
+    volumes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in GiB of this project's volumes, by their names."""
     routers: frozenset[str] = frozenset()
     """Names of this project's routers."""
     security_groups: Mapping[str, int] = field(default_factory=dict)

@@ -249,7 +249,7 @@ def _volumes(cloud: Connection, cluster: Cluster) -> Some:
     limits = cloud.block_storage.get_limits().absolute
     return {
         "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
-        "volumes": frozenset(each.name for each in cloud.block_storage.volumes(details=False)),
+        "volumes": {each.name: each.size for each in cloud.block_storage.volumes()},
         "limits": _limits(
             {
                 "volumes": (limits.max_total_volumes, limits.total_volumes_used),

@@ -188,15 +188,27 @@ def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
 
 
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    if cluster.control_plane.etcd_volume is not None:
-        return
+    wanted = cluster.control_plane.etcd_volume
     names = (f"{cluster.node_name('master', i)}-etcd" for i in range(cluster.master_count))
-    if name := next((name for name in names if name in facts.volumes), None):
-        yield Fault(
-            "controlPlane.etcdVolume",
-            MISSING,
-            f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
-        )
+    there = {name: facts.volumes[name] for name in names if name in facts.volumes}
+    if wanted is None:
+        for name in list(there)[:1]:
+            yield Fault(
+                "controlPlane.etcdVolume",
+                MISSING,
+                f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
+            )
+        return
+    for name, size in there.items():
+        if size != wanted.size:
+            # Cinder would refuse in the middle of an update, and the file system stay as it is.
+            yield Fault(
+                "controlPlane.etcdVolume.size",
+                wanted.size,
+                f"the volume {name} has {size} GiB, and keeps them while etcd runs on it; "
+                f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
+            )
+            return
 
 
 def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

@@ -238,14 +238,21 @@ def pods_of_kube_proxy(cluster: Cluster) -> set[str]:
     return set(listed.split())
 
 
-def test_a_network_that_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> None:
-    pods = settings.cluster(image="").get("podCidr", "10.244.0.0/16")
-    cluster.stack.configure({"podCidr": "10.128.0.0/16"})
+def test_what_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> None:
+    made_with = settings.cluster(image="")
+    pods = made_with.get("podCidr", "10.244.0.0/16")
+
+    def configure(pod_cidr: str, etcd_size: int) -> None:
+        control_plane = {**made_with["controlPlane"], "etcdVolume": {"size": etcd_size}}
+        cluster.stack.configure({"podCidr": pod_cidr, "controlPlane": control_plane})
+
+    configure("10.128.0.0/16", 3)
     refused = cluster.stack.pulumi("preview", check=False, capture=True)
-    cluster.stack.configure({"podCidr": pods})
+    configure(pods, 2)
     said = refused.stdout + refused.stderr
     assert refused.returncode != 0
     assert f"podCidr = 10.128.0.0/16: the cluster was made with {pods}" in said
+    assert "etcdVolume.size = 3: the volume options-master-0-etcd has 2 GiB" in said
 
 
 def test_destroy_leaves_what_was_there_before(cluster: Cluster, site: Site) -> None:

@@ -112,7 +112,7 @@ def test_each_message_can_be_said(message: str) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Run:
     """The cluster `demo` of the runbooks."""
-    return run()
+    return run({"controlPlane": {"etcdVolume": {"size": 10}}})
 
 
 def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:

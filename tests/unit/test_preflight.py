@@ -28,6 +28,7 @@ from preflight.rules import faults, warnings
 from settings import settled
 
 SERVICES = frozenset({"block-storage", "load-balancer"})
+OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 
 # A cloud in which the cluster below can be made.
 CLOUD = Facts(
@@ -204,13 +205,23 @@ class TestALivingCluster:
         assert "was made in" not in made_in("2", existingNetwork=existing)
 
     def test_the_volume_that_etcd_is_on_is_not_taken_away(self) -> None:
-        facts = replace(CLOUD, volumes=frozenset({"demo-master-2-etcd"}))
+        facts = replace(CLOUD, volumes={"demo-master-2-etcd": 10})
         [line] = told(facts)
         assert line.startswith(
             "controlPlane.etcdVolume: etcd's data is on the volume demo-master-2-etcd"
         )
         assert told(facts, controlPlane={"etcdVolume": {"size": 10}}) == []
         assert told(facts, masterCount=1) == []
+
+    @pytest.mark.parametrize("size", [5, 20])
+    def test_a_volume_that_etcd_runs_on_keeps_its_size(self, size: int) -> None:
+        facts = replace(CLOUD, volumes={f"demo-master-{i}-etcd": 10 for i in range(3)})
+        [line] = told(facts, controlPlane={"etcdVolume": {"size": size}})
+        assert line.startswith(
+            f"controlPlane.etcdVolume.size = {size}: the volume demo-master-0-etcd has 10 GiB"
+        )
+        assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
+        assert "## A larger volume for etcd" in OPERATIONS.read_text()
 
     def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
         port = Port(name="demo-vip", settled=settled.read("by a = hand"))
@@ -318,7 +329,7 @@ class TestQuotas:
             replace(
                 CLOUD,
                 servers=self.there("demo-master-0"),
-                volumes=frozenset({"demo-master-0-etcd"}),
+                volumes={"demo-master-0-etcd": 10},
             ),
         )
         assert (got["volumes"], got["gigabytes"]) == (4, 60)
