@@ -4,7 +4,7 @@
 #
 #   gate.sh api     waits until the API answers
 #   gate.sh ready   a worker joins (its machine is prepared); waits until the node is Ready,
-#                   labels and uncordons it
+#                   labels it, and uncordons it if a gate has cordoned it
 #   gate.sh leave   checks that the cluster can spare the node, drains it, takes it out of etcd,
 #                   resets its machine and deletes the Node
 
@@ -198,10 +198,20 @@ remember_labels() {
   old_labels=$labels old_taints=$taints
 }
 
+# What a gate has cordoned, this one or one that was cut off.
 uncordon() {
-  [[ $node_cordoned == true ]] || return 0
-  step "uncordon"
-  kube uncordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be uncordoned"
+  if [[ -n $node_marked ]]; then
+    step "uncordon"
+    set_cordon null null || die "$NODE_NAME could not be uncordoned"
+  elif [[ $node_cordoned == true ]]; then
+    log "$NODE_NAME stays cordoned, for no gate has done that; when it may have pods again: kubectl uncordon $NODE_NAME"
+  fi
+}
+
+# set_cordon MARK UNSCHEDULABLE: both at once, so that a cut cannot come between them.
+set_cordon() {
+  kube patch node "$NODE_NAME" --type=merge \
+    --patch="{\"metadata\":{\"annotations\":{\"$CORDONED\":$1}},\"spec\":{\"unschedulable\":$2}}" >/dev/null
 }
 
 # --- leave ------------------------------------------------------------------------------------
@@ -290,7 +300,9 @@ quorum_survives() {
 
 cordon() {
   step "cordon"
-  kube cordon "$NODE_NAME" >/dev/null || die "$NODE_NAME could not be cordoned"
+  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read"
+  [[ $node_cordoned != true ]] || return 0
+  set_cordon '"true"' true || die "$NODE_NAME could not be cordoned"
 }
 
 # drain: status 1 when the node is dead or dies meanwhile; its kubelet would end no pod.

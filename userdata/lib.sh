@@ -416,14 +416,17 @@ api_answers() {
   kube get --raw /readyz >/dev/null 2>&1
 }
 
+# Annotation of a Node that a gate has cordoned; without it the cordon is a person's, or kured's.
+CORDONED=openstack-kubernetes-cordoned
+
 # read_node NAME: sets node_* from the Node object; node_exists is empty when there is none.
 read_node() {
   local text
-  node_exists='' node_cordoned='' node_provider='' node_address='' node_version='' node_ready='' node_message=''
-  text=$(kube get node "$1" --ignore-not-found -o jsonpath='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{.status.nodeInfo.kubeletVersion}{"|"}{range .status.conditions[?(@.type=="Ready")]}{.status}{"|"}{.message}{end}') ||
+  node_exists='' node_cordoned='' node_marked='' node_provider='' node_address='' node_version='' node_ready='' node_message=''
+  text=$(kube get node "$1" --ignore-not-found -o jsonpath='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.metadata.annotations.'$CORDONED'}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{.status.nodeInfo.kubeletVersion}{"|"}{range .status.conditions[?(@.type=="Ready")]}{.status}{"|"}{.message}{end}') ||
     return
   # shellcheck disable=SC2034 # the scripts that source this use them
-  IFS='|' read -r node_exists node_cordoned node_provider node_address node_version node_ready node_message <<<"$text"
+  IFS='|' read -r node_exists node_cordoned node_marked node_provider node_address node_version node_ready node_message <<<"$text"
 }
 
 # mint_token: a bootstrap token that lives for 15 minutes and goes when this script ends.

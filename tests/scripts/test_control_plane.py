@@ -84,7 +84,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             if pod == "etcd"
             else image,
         )
-    machine.answer("get node demo-master-0", f"demo-master-0|||{MINE}|v1.36.3|True|ready")
+    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|ready")
     machine.answer("^kubelet --version", f"Kubernetes {version}\n")
     others(machine, a22=READY)
     config = (machine.folder / "kubeadm-init.yaml").read_bytes()
@@ -277,7 +277,7 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         "kubeadm init phase certs",
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
     )
-    machine.answer("get node demo-master-0", f"demo-master-0|||{MINE}|v1.36.3|True|fine")
+    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|fine")
     machine.answer("get node demo-master-0", "", times=1)
     machine.answer(
         "get configmap kubeadm-config .*ClusterConfiguration", "kubernetesVersion: v1.36.2\n"
@@ -323,7 +323,7 @@ def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Ma
     machine = make()
     others(machine, a22=READY)
     machine.answer("member list", MEMBERS + OWN_MEMBER)
-    machine.answer("get node demo-master-0", f"demo-master-0|||{MINE}|Unknown|gone")
+    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|Unknown|gone")
     assert converge(machine).status == 0
     machine.order("delete node demo-master-0", "member remove 22", "kubeadm join")
     assert not machine.called("member remove 11")
@@ -332,7 +332,7 @@ def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Ma
 def test_a_living_machine_of_this_name_is_not_thrown_out(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a22=READY)
-    machine.answer("get node demo-master-0", "demo-master-0|||10.8.0.77|v1.36.3|True|ready")
+    machine.answer("get node demo-master-0", "demo-master-0||||10.8.0.77|v1.36.3|True|ready")
     result = converge(machine)
     assert result.status == 1
     assert "Ready at 10.8.0.77, which is not this machine (10.8.0.21)" in result.log

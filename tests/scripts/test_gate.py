@@ -13,14 +13,17 @@ NO_NETWORK = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
     "message:Network plugin returns error: cni plugin not initialized"
 )
+PATCH = '{{"metadata":{{"annotations":{{"openstack-kubernetes-cordoned":{}}}}},"spec":{}}}'
+CORDON = PATCH.format('"true"', '{"unschedulable":true}')
+UNCORDON = PATCH.format("null", '{"unschedulable":null}')
 PODS = "etcd-a demo-master-0 True\netcd-b demo-master-1 True\netcd-c demo-master-2 True\n"
 
 
 def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -> str:
     """What kubectl prints of a Node."""
-    parts = (name, fields.get("cordoned", ""), fields.get("provider", ""),
-             fields.get("address", "10.8.0.41"), fields.get("version", VERSION),
-             ready, message)  # fmt: skip
+    parts = (name, fields.get("cordoned", ""), fields.get("marked", ""),
+             fields.get("provider", ""), fields.get("address", "10.8.0.41"),
+             fields.get("version", VERSION), ready, message)  # fmt: skip
     return "|".join(parts)
 
 
@@ -135,20 +138,51 @@ def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) ->
     assert ready(machine).status == 0
     assert not machine.called("worker.sh join")
     assert not machine.called("create")
-    assert not machine.called("uncordon")
+    assert not machine.called("patch")
 
 
 def test_a_kubelet_of_another_version_is_replaced_on_a_drained_node(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
-    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
     machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"), times=3)
     result = ready(machine)
     assert result.status == 0, result
-    machine.order(
-        "cordon demo-worker-0", "drain demo-worker-0", "worker.sh upgrade", "uncordon demo-worker-0"
-    )
+    machine.order(CORDON, "drain demo-worker-0", "worker.sh upgrade", UNCORDON)
+
+
+def test_a_gate_that_was_cut_off_before_its_uncordon_is_finished(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
+    assert ready(machine).status == 0
+    [patch] = machine.called("patch node demo-worker-0")
+    assert UNCORDON in patch
+
+
+def test_a_node_that_somebody_cordoned_stays_so(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    result = ready(machine)
+    assert result.status == 0
+    assert "demo-worker-0 stays cordoned, for no gate has done that" in result.log
+    assert not machine.called("patch")
+
+
+def test_a_node_that_somebody_cordoned_stays_so_after_its_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    old = node("demo-worker-0", cordoned="true", version="v1.35.4")
+    machine.answer("get node demo-worker-0", old, times=3)
+    result = ready(machine)
+    assert result.status == 0, result
+    machine.order("drain demo-worker-0", "worker.sh upgrade")
+    assert not machine.called("patch")
+    assert "stays cordoned" in result.log
 
 
 def test_no_node_is_upgraded_while_another_is_ill(make: Callable[..., Machine]) -> None:
@@ -200,13 +234,11 @@ def test_the_name_of_a_living_machine_is_not_taken(make: Callable[..., Machine])
     assert not machine.called("delete node")
 
 
-def test_labels_taints_and_uncordon(make: Callable[..., Machine]) -> None:
+def test_labels_and_taints(make: Callable[..., Machine]) -> None:
     machine = make(NODE_LABELS="pool=big,disk=ssd", NODE_TAINTS="gpu=true:NoSchedule")
-    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
     assert ready(machine).status == 0
     assert machine.called("label node demo-worker-0 --overwrite pool=big disk=ssd")
     assert machine.called("taint node demo-worker-0 --overwrite gpu=true:NoSchedule")
-    assert machine.called("uncordon demo-worker-0")
 
 
 REMEMBERED = "get node/demo-worker-0"
@@ -361,7 +393,7 @@ def test_a_worker_leaves_in_order(make: Callable[..., Machine]) -> None:
     result = leave(machine)
     assert result.status == 0, result
     machine.order(
-        "cordon demo-worker-0", "drain demo-worker-0 --ignore-daemonsets --delete-emptydir-data",
+        CORDON, "drain demo-worker-0 --ignore-daemonsets --delete-emptydir-data",
         "get volumeattachments", "worker.sh reset", "delete node demo-worker-0",
     )  # fmt: skip
     assert not machine.called("etcdctl")
@@ -382,7 +414,7 @@ def test_a_machine_that_dies_during_the_drain_is_given_up(make: Callable[..., Ma
     machine = make()
     machine.answer(" drain ", status=1)
     machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
-    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=2)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=3)
     machine.answer("^ssh ", status=255)
     assert leave(machine).status == 0
     assert len(machine.called(" drain ")) == 1
@@ -404,7 +436,7 @@ def test_a_healthy_node_stays_while_another_is_ill(make: Callable[..., Machine])
     result = leave(machine)
     assert result.status == 1
     assert "not Ready: demo-worker-1" in result.log
-    assert not machine.called("cordon")
+    assert not machine.called("patch node")
 
 
 def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
@@ -412,7 +444,7 @@ def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine
     machine.answer("get node demo-worker-1", node("demo-worker-1", "False", "sick"), times=2)
     result = leave(machine)
     assert result.status == 0, result
-    machine.order("get node demo-worker-1", "cordon demo-worker-0")
+    machine.order("get node demo-worker-1", CORDON)
 
 
 def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
@@ -443,7 +475,7 @@ def test_a_node_that_is_gone_needs_no_drain(make: Callable[..., Machine]) -> Non
     result = leave(machine)
     assert result.status == 0
     assert "nothing to drain" in result.log
-    assert not machine.called("cordon")
+    assert not machine.called("patch node")
     assert machine.called("worker.sh reset")
 
 
@@ -453,7 +485,7 @@ def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> 
     result = leave(machine)
     assert result.status == 0
     assert "another machine's by now" in result.log
-    assert not machine.called("cordon")
+    assert not machine.called("patch node")
     assert not machine.called("delete")
 
 
@@ -496,7 +528,7 @@ def test_etcd_keeps_a_healthy_majority(
     assert result.status == status, result
     if status:
         assert "demo-master-2 cannot leave: of the" in result.log
-        assert not machine.called("cordon")
+        assert not machine.called("patch node")
         assert not machine.called("member remove")
 
 
@@ -506,4 +538,4 @@ def test_the_last_control_plane_does_not_leave(master: Callable[..., Machine]) -
     machine.answer("get pods -l component=etcd", "etcd-c demo-master-2 True\n")
     result = leave(machine)
     assert "cannot leave: no other control plane's etcd answers" in result.log
-    assert not machine.called("cordon")
+    assert not machine.called("patch node")
