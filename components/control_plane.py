@@ -66,7 +66,7 @@ class ControlPlane(pulumi.ComponentResource):
         bootstraps: list[pulumi.Resource] = []
         for index in range(args.cluster.master_count):
             machine = self._machine(index, group, gates, child)
-            node = self._node(index, machine, bootstraps[-1:], child)
+            node = self._node(index, machine, bootstraps[-1:], gates[-1:], child)
             bootstraps.append(node.bootstrap)
             gates.append((machine.name, node.gate))
             nodes.append(
@@ -135,6 +135,7 @@ class ControlPlane(pulumi.ComponentResource):
         index: int,
         machine: Machine,
         previous: Sequence[pulumi.Resource],
+        gate_before: Gates,
         child: pulumi.ResourceOptions,
     ) -> Node:
         args, pki = self._args, self._args.pki
@@ -177,6 +178,9 @@ class ControlPlane(pulumi.ComponentResource):
                     *previous,
                     *([] if etcd_volume is None else [etcd_volume]),
                 ],
+                # Costs no time, for they join in turn anyway; and in the other order they leave,
+                # also those that the very last update has made.
+                gate_after=[gate for _, gate in gate_before],
             ),
             child,
         )

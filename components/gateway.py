@@ -95,7 +95,9 @@ class Gateway(pulumi.ComponentResource):
                 opts=child,
             )
             configured = self._configure(index, machine, association, child)
-            gates.append((machine_name, self._farewell(machine, configured, child)))
+            # They leave in the other order, also those that the very last update has made.
+            before = [farewell for _, farewell in gates[-1:]]
+            gates.append((machine_name, self._farewell(machine, [configured, *before], child)))
             ready.append(configured)
             nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
         self.gates = gates
@@ -259,7 +261,7 @@ class Gateway(pulumi.ComponentResource):
         )
 
     def _farewell(
-        self, machine: Machine, configured: pulumi.Resource, child: pulumi.ResourceOptions
+        self, machine: Machine, after: list[pulumi.Resource], child: pulumi.ResourceOptions
     ) -> pulumi.Resource:
         """On delete: hand the VIP over, before anything of the gateway is touched."""
         login = self.login
@@ -277,9 +279,7 @@ class Gateway(pulumi.ComponentResource):
             },
             pulumi.ResourceOptions.merge(
                 child,
-                pulumi.ResourceOptions(
-                    depends_on=[configured], deleted_with=self._args.network.anchor
-                ),
+                pulumi.ResourceOptions(depends_on=after, deleted_with=self._args.network.anchor),
             ),
             triggers=[machine.server.id],
         )

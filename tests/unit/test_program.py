@@ -94,6 +94,18 @@ def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        [f"{COMMAND}/demo-master-{i}-gate" for i in range(3)],
+        [f"local:Command/{name}-farewell" for name in GATEWAYS],
+    ],
+)
+def test_those_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str]) -> None:
+    each = [fresh.one(*step.split("/")) for step in row]
+    assert all(fresh.waits_for(later, earlier) for earlier, later in itertools.pairwise(each))
+
+
 def test_workers_join_in_parallel(fresh: Run) -> None:
     assert not fresh.waits_for(
         command(fresh, "demo-worker-1-gate"), command(fresh, "demo-worker-0-gate")
