@@ -47,6 +47,7 @@ network = Network(
 )
 
 pki = Pki(name, PkiArgs(cluster_name=name, ssh_private_key=secrets.ssh_private_key))
+existing.check_ssh_key(pki.ssh_private_key)
 files_of_nodes = node_files(cluster, pki.cluster_ca.public)
 
 gateway = Gateway(

@@ -296,7 +296,7 @@ class Cluster(Settings):
     flavor: Name | None = None
     """Name of the flavor, for every role that names no other."""
     ssh_user: UserName = "debian"
-    """User that the image's cloud-init gives the SSH key to."""
+    """User that the image's cloud-init gives the SSH key to; stays as long as the cluster lives."""
     gateway: GatewaySettings = GatewaySettings()
     control_plane: ControlPlaneSettings = ControlPlaneSettings()
     worker: WorkerSettings = WorkerSettings()
@@ -359,6 +359,8 @@ class Cluster(Settings):
             "hostCidr": str(self.host_cidr),
             "podCidr": str(self.pod_cidr),
             "serviceCidr": str(self.service_cidr),
+            # The machines learn it at their first boot.
+            "sshUser": self.ssh_user,
         }
 
     @property

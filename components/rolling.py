@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
 from config import Cluster
-from settings.faults import ConfigError, Fault
+from settings.faults import MISSING, ConfigError, Fault
 from settings.kubernetes_version import check_version_change
 
 Gates = Sequence[tuple[str, pulumi.Resource]]
@@ -24,10 +25,14 @@ class Existing:
     """What the stack's last good update left behind."""
 
     def __init__(
-        self, names: pulumi.Output[frozenset[str]], kubernetes_version: pulumi.Output[str | None]
+        self,
+        names: pulumi.Output[frozenset[str]],
+        kubernetes_version: pulumi.Output[str | None],
+        ssh_key_sum: pulumi.Output[str | None],
     ) -> None:
         self._names = names
         self._kubernetes_version = kubernetes_version
+        self._ssh_key_sum = ssh_key_sum
 
     @staticmethod
     def of_this_stack() -> Existing:
@@ -43,6 +48,7 @@ class Existing:
                 )
             ),
             last.apply(lambda outputs: outputs.get("kubernetesVersion")),
+            last.apply(lambda outputs: outputs.get("sshKeySum")),
         )
 
     def check(self, cluster: Cluster) -> None:
@@ -50,6 +56,14 @@ class Existing:
         wanted = cluster.kubernetes_version
         self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted))
         self._names.apply(lambda names: _check_name(names, cluster))
+
+    def check_ssh_key(self, key: pulumi.Output[str]) -> None:
+        """Refuse, in a preview, a key that is not the one the machines got at their first boot.
+
+        An update goes on: only a person knows whether the machines have been told of the new one.
+        """
+        if pulumi.runtime.is_dry_run():
+            pulumi.Output.all(self._ssh_key_sum, key).apply(lambda both: _check_ssh_key(*both))
 
     def turn(
         self, name: str, before: Gates, *, at_once: int = 1, first: Gates = ()
@@ -90,8 +104,13 @@ async def _last_outputs(stack: str) -> Mapping[str, Any]:
     The engine writes the state all the time, and one in a folder is not there for a moment then.
     """
     answer = await pulumi.runtime.invoke_async("pulumi:pulumi:readStackOutputs", {"name": stack})
+    outputs = answer["outputs"]
+    key = outputs.get("sshPrivateKey")
     # The others are secrets, which are in the clear here.
-    return {key: answer["outputs"].get(key) for key in ("nodes", "gateways", "kubernetesVersion")}
+    return {
+        **{name: outputs.get(name) for name in ("nodes", "gateways", "kubernetesVersion")},
+        "sshKeySum": None if key is None else _sum(key),
+    }
 
 
 def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
@@ -105,3 +124,17 @@ def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
         f"made anew; set {before}, or make a new stack"
     )
     raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
+
+
+def _check_ssh_key(known: str | None, key: str) -> None:
+    if known in (None, _sum(key)):
+        return
+    problem = (
+        "the machines know another key, and would refuse this one; set that one back, or see "
+        "'Another SSH key' in docs/operations.md"
+    )
+    raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])
+
+
+def _sum(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

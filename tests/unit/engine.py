@@ -86,8 +86,9 @@ class Run:
 class Cloud(Mocks):
     """Answers as the providers would: ids, addresses, keys; and the stack's last outputs."""
 
-    def __init__(self, machines: Iterable[str]) -> None:
+    def __init__(self, machines: Iterable[str], ssh_key: str | None = None) -> None:
         self._machines = list(machines)
+        self._ssh_key = ssh_key
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The resource's inputs with what its provider would add."""
@@ -122,7 +123,8 @@ class Cloud(Mocks):
         """A data source: the thing asked for exists."""
         if args.token == "pulumi:pulumi:readStackOutputs":
             listed = [{"name": name} for name in self._machines]
-            return {"outputs": {"nodes": listed, "gateways": []} if listed else {}}, []
+            outputs = {"nodes": listed, "gateways": [], "sshPrivateKey": self._ssh_key}
+            return {"outputs": outputs if listed else {}}, []
         found = {
             "id": f"{args.args.get('name', 'any')}-id",
             "mtu": 1450,
@@ -185,14 +187,15 @@ def run(
     secret: Iterable[str] = (),
     preview: bool = False,
     stack: str = "demo",
+    ssh_key: str | None = None,
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
-    `existing` are the machines that the stack's last good update left behind, `secret` the keys
-    that were set with `--secret`.
+    `existing` are the machines that the stack's last good update left behind, `ssh_key` is the key
+    that they know; `secret` are the keys that were set with `--secret`.
     """
     recorded = Run()
-    cloud = Cloud(existing)
+    cloud = Cloud(existing, ssh_key)
     image.first_seen_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)

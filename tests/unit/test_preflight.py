@@ -190,6 +190,12 @@ class TestALivingCluster:
         [line] = self.told(podCidr="10.128.0.0/16")
         assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
 
+    def test_another_user_is_refused(self) -> None:
+        made_with = cluster().settled
+        port = Port(name="demo-vip", settled=settled.read(settled.write(made_with)))
+        [line] = told(replace(CLOUD, ports=(port,)), sshUser="ubuntu")
+        assert line.startswith("sshUser = ubuntu: the cluster was made with debian")
+
     def test_it_does_not_move_to_another_network(self) -> None:
         networks = (*(CLOUD.networks or ()), Network(id="3", name="demo"))
 

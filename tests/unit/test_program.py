@@ -82,6 +82,17 @@ def test_a_living_cluster_keeps_its_name() -> None:
     assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
 
 
+def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
+    own = {"sshPrivateKey": "new key"}
+    with pytest.raises(ConfigError, match="sshPrivateKey: the machines know another key") as error:
+        run(own, secret=own, existing=NODES, ssh_key="old key\n", preview=True)
+    assert "see 'Another SSH key' in docs" in str(error.value)
+    assert "## Another SSH key" in (ROOT / "docs/operations.md").read_text()
+    assert run(own, secret=own, existing=NODES, ssh_key="new key\n", preview=True).resources
+    assert run(own, secret=own, existing=NODES, ssh_key="old key\n").resources
+    assert run(own, secret=own, preview=True).resources
+
+
 def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
     servers = fresh.all(SERVER).values()
     assert not any(fresh.waits_for(a, b) for a in servers for b in servers)
