@@ -41,7 +41,7 @@ network = Network(
         ingress_ports=INGRESS_NODE_PORTS,
         login_environment=preflight.environment(),
         monitored=cluster.addons.monitoring.enabled,
-        octavia=cluster.addons.load_balancer == "octavia",
+        octavia=cluster.addons.octavia,
         existing=cluster.existing_network,
     ),
 )
@@ -58,6 +58,7 @@ gateway = Gateway(
         settings=cluster.gateway_servers,
         server_group_policy=cluster.gateway.server_group_policy,
         addresses=cluster.addresses,
+        vip_name=cluster.vip_name,
         settled=cluster.settled,
         network=network,
         pki=pki,

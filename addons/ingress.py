@@ -38,7 +38,7 @@ def install(
         default_class=settings.default_class,
         gateway_api=settings.gateway_api,
         node_ports=node_ports,
-        octavia=installer.settings.load_balancer == "octavia",
+        octavia=installer.settings.octavia,
         address=address,
         trusted_cidrs=trusted_cidrs,
         monitored=monitored,

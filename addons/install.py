@@ -11,7 +11,7 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons import chart
 from addons.settings import AddonsSettings
-from components.kubeadm import merge
+from settings.merge import merge
 
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 # Values of charts: where the pods of what the cluster itself needs may run.

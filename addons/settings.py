@@ -297,11 +297,16 @@ class AddonsSettings(Settings):
     logging: Logging = Logging()
     kured: Kured = Kured()
 
+    @property
+    def octavia(self) -> bool:
+        """Whether Octavia serves LoadBalancer Services."""
+        return self.load_balancer == "octavia"
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.chart_repository and self.chart_directory:
             raise ValueError("set chartRepository or chartDirectory, not both")
-        if self.load_balancer == "octavia" and not self.cloud_controller_manager.enabled:
+        if self.octavia and not self.cloud_controller_manager.enabled:
             raise ValueError("loadBalancer octavia needs cloudControllerManager.enabled")
         if self.snapshots.enabled and not self.cinder_csi.enabled:
             raise ValueError("snapshots need cinderCsi.enabled")

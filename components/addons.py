@@ -130,7 +130,7 @@ class Addons(pulumi.ComponentResource):
         return made
 
     def _octavia(self) -> dict[str, pulumi.Input[str]] | None:
-        if self._args.settings.load_balancer != "octavia":
+        if not self._args.settings.octavia:
             return None
         return {
             "subnet-id": self._args.subnet_id,

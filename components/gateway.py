@@ -32,6 +32,7 @@ class GatewayArgs:
     count: int
     settings: Servers
     addresses: Addresses
+    vip_name: str
     # Keys that stay as they are while the cluster lives, for the next preview to read.
     settled: Mapping[str, str]
     network: Network
@@ -114,7 +115,7 @@ class Gateway(pulumi.ComponentResource):
         args = self._args
         vip = openstack.networking.Port(
             f"{name}-vip",
-            name=f"{args.cluster_name}-vip",
+            name=args.vip_name,
             # Every cluster has this port, and `preflight` asks for ports anyway.
             description=settled.write(args.settled),
             network_id=args.network.network_id,

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from config import AuditLog, Etcd, Oidc, Taint
+from settings.merge import merge
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 # Every node reaches the API on its own loopback, where HAProxy balances over the control planes.
@@ -23,17 +24,6 @@ Document = dict[str, Any]
 def dump(*documents: Mapping[str, Any]) -> str:
     """One YAML file of these documents."""
     return yaml.safe_dump_all(list(documents), sort_keys=False, width=10**6)
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Document:
-    """`base` with `over` laid on it, maps by key, everything else replaced."""
-    result = dict(base)
-    for key, value in over.items():
-        old = result.get(key)
-        result[key] = (
-            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-        )
-    return result
 
 
 def arguments(values: Mapping[str, object]) -> list[Document]:

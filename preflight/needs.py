@@ -116,7 +116,7 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
         gateways=cluster.gateway_count,
         ingress_ports=(80, 443),
         monitored=cluster.addons.monitoring.enabled,
-        octavia=cluster.addons.load_balancer == "octavia",
+        octavia=cluster.addons.octavia,
     )
     there = {port.name for port in facts.ports}
     ports = len(({*planned, cluster.vip_name}) - there)

@@ -334,7 +334,7 @@ def _services(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         if cluster.addons.cinder_csi.enabled:
             problem = "the cloud has no block storage (Cinder); set it to false"
             yield Fault("addons.cinderCsi.enabled", "true", problem)
-    if cluster.addons.load_balancer == "octavia" and "load-balancer" not in services:
+    if cluster.addons.octavia and "load-balancer" not in services:
         problem = "the cloud has no load balancers (Octavia); set gateway"
         yield Fault("addons.loadBalancer", "octavia", problem)
 
