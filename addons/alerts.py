@@ -189,7 +189,7 @@ def etcd(watched: Watched) -> list[Alert]:
             expression='etcd_server_has_leader{job="kube-etcd"} == 0',
             lasting="1m",
             severity="critical",
-            summary="etcd on {{ $labels.instance }} knows no leader.",
+            summary="{{ $labels.pod }} knows no leader.",
             action="Nothing can be written. See 'Lost quorum' in docs/operations.md.",
         ),
         Alert(
@@ -213,8 +213,7 @@ def etcd(watched: Watched) -> list[Alert]:
             '/ etcd_server_quota_backend_bytes{job="kube-etcd"} > 0.8',
             lasting="10m",
             severity="warning",
-            summary="etcd's database on {{ $labels.instance }} is "
-            "{{ $value | humanizePercentage }} full.",
+            summary="the database of {{ $labels.pod }} is {{ $value | humanizePercentage }} full.",
             action="When it is full, nothing can be written. Find what writes so much, defragment "
             "etcd, or raise etcd.quotaBackendBytes.",
         ),
@@ -226,11 +225,11 @@ def _slow(
 ) -> Alert:
     return Alert(
         name=name,
-        expression=f"histogram_quantile(0.99, sum by (instance, le) (rate({buckets}[5m]))) "
+        expression=f"histogram_quantile(0.99, sum by (pod, le) (rate({buckets}[5m]))) "
         f"> {seconds:g}",
         lasting="10m",
         severity=severity,
-        summary=f"etcd on {{{{ $labels.instance }}}} {does} {{{{ $value | humanizeDuration }}}}.",
+        summary=f"{{{{ $labels.pod }}}} {does} {{{{ $value | humanizeDuration }}}}.",
         action="Its disk is too slow or too busy: use a faster volume type "
         "(controlPlane.etcdVolume), or keep other work off the control planes.",
     )

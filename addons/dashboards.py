@@ -91,19 +91,19 @@ def etcd() -> Dashboard:
 
     def p99(metric: str) -> dict[str, str]:
         return {
-            "{{instance}}": "histogram_quantile(0.99, sum by (instance, le) "
+            "{{pod}}": "histogram_quantile(0.99, sum by (pod, le) "
             f'(rate({metric}_bucket{{job="kube-etcd"}}[5m])))'
         }
 
     return Dashboard(
         name="etcd",
-        title="etcd",
+        title="Cluster: etcd",
         panels=[
             Panel(title="Members up", kind="stat", queries={"up": 'sum(up{job="kube-etcd"})'}),
             Panel(
                 title="Leader",
                 kind="stat",
-                queries={"{{instance}}": "etcd_server_is_leader == 1"},
+                queries={"{{pod}}": "etcd_server_is_leader == 1"},
             ),
             Panel(
                 title="Leader changes in a day",
@@ -129,18 +129,17 @@ def etcd() -> Dashboard:
                 title="Database, of its quota",
                 unit="percentunit",
                 queries={
-                    "{{instance}}": "etcd_mvcc_db_total_size_in_bytes "
-                    "/ etcd_server_quota_backend_bytes"
+                    "{{pod}}": "etcd_mvcc_db_total_size_in_bytes / etcd_server_quota_backend_bytes"
                 },
             ),
             Panel(
                 title="Proposals that wait",
-                queries={"{{instance}}": "etcd_server_proposals_pending"},
+                queries={"{{pod}}": "etcd_server_proposals_pending"},
             ),
             Panel(
                 title="Memory",
                 unit="bytes",
-                queries={"{{instance}}": 'process_resident_memory_bytes{job="kube-etcd"}'},
+                queries={"{{pod}}": 'process_resident_memory_bytes{job="kube-etcd"}'},
             ),
         ],
     )
@@ -151,7 +150,7 @@ def gateways(watched: Watched) -> Dashboard:
     active = 'haproxy_backend_active_servers{gateway!=""'
     return Dashboard(
         name="gateways",
-        title="Gateways",
+        title="Cluster: gateways",
         panels=[
             Panel(title="Active", kind="stat", queries={"{{gateway}}": watched.vip_holders}),
             Panel(

@@ -92,6 +92,19 @@ def values(
             "admin": {"existingSecret": GRAFANA_SECRET},
             "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
         },
+        # Nodes by name, as the gateways are, instead of address and port.
+        "prometheus-node-exporter": {
+            "prometheus": {
+                "monitor": {
+                    "relabelings": [
+                        {
+                            "sourceLabels": ["__meta_kubernetes_pod_node_name"],
+                            "targetLabel": "instance",
+                        }
+                    ]
+                }
+            }
+        },
         "prometheusOperator": {
             "annotations": AFTER_ITS_KINDS,
             # Its certificate is made by a Helm hook, and hooks do not run here.

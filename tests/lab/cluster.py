@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,20 @@ class Cluster:
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return {node["metadata"]["name"]: is_ready(node) for node in listed}
 
+    @cached_property
+    def ssh_key(self) -> Path:
+        """A file with the key to the machines."""
+        key = self.stack.folder / "ssh_key"
+        key.touch(mode=0o600)
+        key.write_text(self.stack.outputs()["sshPrivateKey"])
+        return key
+
     def ssh(self, node: str, command: str) -> str:
         """Standard output of a command on a node, by way of the gateway that is active."""
         outputs = self.stack.outputs()
         (address,) = (each["address"] for each in outputs["nodes"] if each["name"] == node)
         jump = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
-        key = self.stack.folder / "ssh_key"
-        key.touch(mode=0o600)
-        key.write_text(outputs["sshPrivateKey"])
+        key = self.ssh_key
         quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         login = f"ssh {quiet} -o BatchMode=yes -i {key}"
         through = f"{login} -W %h:%p debian@{jump}"

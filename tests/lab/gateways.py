@@ -33,17 +33,22 @@ class Gateway:
 
     def ssh(self, command: str) -> str:
         """Output of a command there; empty when it cannot be reached."""
-        key = self.cluster.stack.folder / "ssh_key"
-        if not key.exists():
-            key.touch(mode=0o600)
-            key.write_text(self.cluster.stack.outputs()["sshPrivateKey"])
         options = (
             "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
             "BatchMode=yes", "ConnectTimeout=3", "ServerAliveInterval=2",
         )  # fmt: skip
         words = [word for option in options for word in ("-o", option)]
         port = str(2200 + self.index)
-        line = ["ssh", "-i", str(key), *words, "-p", port, f"debian@{self.address}", command]
+        line = [
+            "ssh",
+            "-i",
+            str(self.cluster.ssh_key),
+            *words,
+            "-p",
+            port,
+            f"debian@{self.address}",
+            command,
+        ]
         return run(*line, check=False).strip()
 
     def is_active(self) -> bool:
