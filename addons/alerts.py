@@ -10,6 +10,8 @@ from addons.watch import Watched
 # 15 minutes are long for a node.
 REPLACED_GROUPS = ("etcd",)
 REPLACED_ALERTS = ("KubeNodeNotReady",)
+# It must not hold back what it waits for.
+REBOOT_OVERDUE = "NodeRebootOverdue"
 
 _FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket{job="kube-etcd"}'
 _COMMIT = 'etcd_disk_backend_commit_duration_seconds_bucket{job="kube-etcd"}'
@@ -46,7 +48,7 @@ def groups(watched: Watched) -> dict[str, Sequence[Alert]]:
     found = {
         "gateways": gateways(watched),
         "etcd": etcd(watched),
-        "nodes": nodes(),
+        "nodes": [*nodes(), *reboots(watched)],
         "snapshots": snapshots(watched),
     }
     return {name: alerts for name, alerts in found.items() if alerts}
@@ -257,6 +259,24 @@ def nodes() -> list[Alert]:
             action="Run pulumi up: it renews the administrator's certificate and those of the "
             "control planes. See 'Certificates' in docs/operations.md.",
         ),
+    ]
+
+
+def reboots(watched: Watched) -> list[Alert]:
+    """Reboots that never come: some alert that fires for ever holds all of them back."""
+    if not watched.reboots:
+        return []
+    return [
+        Alert(
+            name=REBOOT_OVERDUE,
+            expression="max by (node) (kured_reboot_required) > 0",
+            # A window may come once a week, and one node at a time.
+            lasting="8d",
+            severity="warning",
+            summary="Node {{ $labels.node }} has waited for its reboot for more than a week.",
+            action="kubectl -n kured logs of the pod on that node names the alerts, or the drain, "
+            "that it waits for.",
+        )
     ]
 
 

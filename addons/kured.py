@@ -6,6 +6,7 @@ from typing import Any
 import pulumi
 
 import versions
+from addons.alerts import REBOOT_OVERDUE
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
 from addons.settings import Kured
@@ -18,6 +19,7 @@ CHART = Chart(
 NAMESPACE = "kured"
 # Alerts of severity `none` and `info`: they fire in healthy clusters, some of them for weeks.
 _HARMLESS = (
+    REBOOT_OVERDUE,
     "Watchdog",
     "InfoInhibitor",
     "CPUThrottlingHigh",
@@ -48,7 +50,12 @@ def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
             "alertFilterRegexp": f"^({'|'.join(_HARMLESS)})$",
             "alertFiringOnly": True,
         }
-    return {"configuration": configuration, "tolerations": ON_CONTROL_PLANES_TOO}
+    return {
+        "configuration": configuration,
+        "tolerations": ON_CONTROL_PLANES_TOO,
+        "metrics": {"create": prometheus_url is not None},
+        "service": {"create": prometheus_url is not None},
+    }
 
 
 def install(

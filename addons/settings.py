@@ -195,7 +195,8 @@ class Ingress(OptionalChartAddon):
     """The ingress controller, behind ports 80 and 443 of the gateways."""
 
     controller: Literal["traefik", "nginx"] = "traefik"
-    """Traefik, or the NGINX project's own. Before you change it, disable the ingress in a run of
+    """Traefik, or the NGINX project's own, which answers only what comes through the gateways or
+    Octavia, no pod that calls its Service. Before you change it, disable the ingress in a run of
     its own: both want the same node ports."""
     replicas: Annotated[int, Field(ge=1)] = 2
     """Number of pods."""

@@ -20,6 +20,8 @@ class Watched:
     # CronJobs that take snapshots of volumes, and their namespace.
     snapshot_jobs: Sequence[str]
     snapshot_namespace: str
+    # Whether kured reboots nodes.
+    reboots: bool
 
     @property
     def vip_holders(self) -> str:

@@ -218,6 +218,7 @@ class Addons(pulumi.ComponentResource):
             if settings.snapshots.enabled
             else (),
             snapshot_namespace=snapshot_schedules.NAMESPACE,
+            reboots=settings.kured.enabled,
         )
 
 

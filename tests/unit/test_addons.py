@@ -17,7 +17,7 @@ import pytest
 from pulumi.output import Unknown
 from pulumi.runtime.sync_await import _sync_await
 
-from addons import api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
+from addons import alerts, api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
 from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
 from addons.programs import take_snapshots
@@ -318,6 +318,9 @@ class TestValues:
         assert "prometheusUrl" in watched
         assert watched["alertFiringOnly"] is True
         assert re.fullmatch(watched["alertFilterRegexp"], "CPUThrottlingHigh")
+        # An alert that waits for a reboot must not hold it back.
+        assert re.fullmatch(watched["alertFilterRegexp"], alerts.REBOOT_OVERDUE)
+        assert everything.chart_values("kured")["metrics"] == {"create": True}
         assert not re.fullmatch(watched["alertFilterRegexp"], "GatewayTookOver")
 
     def test_the_operator_starts_when_its_kinds_are_there(self, everything: AddonsRun) -> None:

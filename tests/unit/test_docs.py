@@ -155,6 +155,7 @@ def test_each_alert_has_its_line_in_the_runbook() -> None:
         ingress=True,
         snapshot_jobs=["nightly"],
         snapshot_namespace="snapshots",
+        reboots=True,
     )
     ours = {alert.name for group in alerts.groups(everything).values() for alert in group}
     _, _, table = OPERATIONS.partition("| alert | first look |\n")

@@ -24,6 +24,7 @@ WATCHED = Watched(
     ingress=True,
     snapshot_jobs=("nightly", "weekly"),
     snapshot_namespace="snapshots",
+    reboots=True,
 )
 
 
@@ -40,7 +41,7 @@ def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
     found = list(every())
     assert len({alert.name for alert in found}) == len(found) > 15
     for alert in found:
-        assert re.fullmatch(r"\d+m", alert.lasting), alert.name
+        assert re.fullmatch(r"\d+[md]", alert.lasting), alert.name
         assert alert.summary.endswith("."), alert.name
         assert alert.action.endswith("."), alert.name
 
@@ -84,6 +85,7 @@ def test_the_numbers_are_those_of_the_cluster() -> None:
         (replace(WATCHED, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
         (replace(WATCHED, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(WATCHED, snapshot_jobs=()), {"SnapshotsLate"}),
+        (replace(WATCHED, reboots=False), {"NodeRebootOverdue"}),
     ],
 )
 def test_what_cannot_happen_has_no_alert(watched: Watched, missing: set[str]) -> None:
