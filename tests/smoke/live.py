@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -117,6 +118,11 @@ def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> N
             problem = error
         assert time.monotonic() < end, f"{what}: not within {seconds:.0f} s: {problem}"
         time.sleep(1)
+
+
+def direct(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """What asks for URLs without any proxy, whatever the environment says."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), *handlers)
 
 
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 
 from addons import alerts, headlamp, kured, logging, monitoring
 from addons.way_in import NAMESPACE as INGRESS
-from tests.smoke.live import Live, claim, mounting, pod, service, until
+from tests.smoke.live import Live, claim, direct, mounting, pod, service, until
 
 PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
 ALERTMANAGER = f"{monitoring.CHART.name}-alertmanager"
@@ -49,8 +49,7 @@ class Grafana:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/{path}", data, headers)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=30) as answer:
+        with direct().open(request, timeout=30) as answer:
             return json.load(answer)
 
     def has_data(self, panel: Mapping[str, Any]) -> bool:
@@ -247,9 +246,8 @@ class TestIngress:
             request = urllib.request.Request(
                 f"http://{self.address(live)}/cgi-bin/who", headers={"Host": name}
             )
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             try:
-                with opener.open(request, timeout=5) as answer:
+                with direct().open(request, timeout=5) as answer:
                     seen[:] = [answer.read().decode().strip()]
             except urllib.error.HTTPError as error:
                 error.close()
@@ -313,15 +311,14 @@ class TestHeadlamp:
 
     def test_it_shows_its_page_and_nothing_of_the_cluster(self, live: Live) -> None:
         with live.forwarded(headlamp.NAMESPACE, headlamp.CHART.name, 80) as url:
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(url, timeout=10) as answer:
+            with direct().open(url, timeout=10) as answer:
                 assert "Headlamp" in answer.read().decode()
-            with opener.open(f"{url}/config", timeout=10) as answer:
+            with direct().open(f"{url}/config", timeout=10) as answer:
                 [known] = json.load(answer)["clusters"]
             # Without a token it has the rights of nobody.
             path = f"clusters/{known['name']}/api/v1/namespaces/kube-system/secrets"
             with pytest.raises(urllib.error.HTTPError, match=r"401|403"):
-                opener.open(f"{url}/{path}", timeout=10)
+                direct().open(f"{url}/{path}", timeout=10)
 
     def test_it_is_reached_by_its_host_name(self, live: Live) -> None:
         ingresses = live.get("ingresses", "-n", headlamp.NAMESPACE)
@@ -330,9 +327,7 @@ class TestHeadlamp:
         [rule] = ingresses[0]["spec"]["rules"]
         # Whoever signed its certificate: no name leads to it from here.
         trusting = ssl._create_unverified_context()
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
-        )
+        opener = direct(urllib.request.HTTPSHandler(context=trusting))
         request = urllib.request.Request(
             f"https://{TestIngress.address(live)}/", headers={"Host": rule["host"]}
         )
