@@ -20,6 +20,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
         "KUBERNETES_PACKAGES": cluster.package_mirrors.kubernetes,
         "CONTAINERD_PACKAGES": cluster.package_mirrors.containerd,
     }
+    registry = cluster.addons.image_registry
     return {
         "CLUSTER_NAME": cluster.cluster_name,
         "KUBERNETES_VERSION": cluster.kubernetes_version,
@@ -28,6 +29,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
         "NODE_HOSTS": " ".join(hosts),
         "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
         **{key: url.rstrip("/") for key, url in mirrors.items() if url is not None},
+        **({} if registry is None else {"IMAGE_REGISTRY": registry}),
         "SECURITY_UPDATES": str(cluster.security_updates).lower(),
     }
 

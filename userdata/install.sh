@@ -13,7 +13,7 @@
 #   ARTIFACTS            a folder that is used before the network (air-gapped machines):
 #                        <version>/{kubeadm,kubelet,kubectl}, <version>/images/*.tar,
 #                        containerd/{containerd,containerd-shim-runc-v2,ctr}, crictl
-#   SANDBOX_IMAGE        the pause image, when it does not come from kubeadm's own registry
+#   IMAGE_REGISTRY       a mirror of kubeadm's own registry: where the pause image comes from
 #   SECURITY_UPDATES     `true`: the distribution's security updates every night
 #   KUBERNETES_PACKAGES, CONTAINERD_PACKAGES   mirrors of pkgs.k8s.io and download.docker.com
 # Beside this script, when they exist: proxy.env, containerd/*.toml, containerd/certs.d/.
@@ -292,11 +292,8 @@ UNIT
 
 # The kubelet's own images must stay the ones that kubeadm's upgrade check asks for.
 sandbox_image() {
-  if [ -n "${SANDBOX_IMAGE:-}" ]; then
-    echo "${SANDBOX_IMAGE}"
-  else
-    kubeadm config images list --kubernetes-version "${version}" | grep /pause:
-  fi
+  kubeadm config images list --kubernetes-version "${version}" \
+    ${IMAGE_REGISTRY:+--image-repository "${IMAGE_REGISTRY}"} | grep /pause:
 }
 
 configure_containerd() {

@@ -48,6 +48,21 @@ def functions(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", script], capture_output=True, text=True, check=False)
 
 
+def test_the_pause_image_comes_from_where_kubeadms_others_do(tmp_path: Path) -> None:
+    lines = """
+        version=v1.36.3
+        kubeadm() {
+          local registry=registry.k8s.io
+          [ "${6:-}" = "" ] || { [ "$6" = --image-repository ] && registry=$7; }
+          printf '%s\\n' "${registry}/etcd:3" "${registry}/pause:3.10"
+        }
+        sandbox_image
+        IMAGE_REGISTRY=r.example:5000/m sandbox_image
+        """
+    result = functions(tmp_path, lines)
+    assert result.stdout.split() == ["registry.k8s.io/pause:3.10", "r.example:5000/m/pause:3.10"]
+
+
 def test_put_writes_only_what_differs(tmp_path: Path) -> None:
     result = functions(
         tmp_path,

@@ -357,14 +357,18 @@ def test_the_contract_names_all_that_a_folder_holds() -> None:
                 "clientId": "kubernetes",
                 "caCertificate": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             },
-            "addons": {**MINIMAL["addons"], "kured": {"enabled": True}},
+            "addons": {
+                **MINIMAL["addons"],
+                "imageRegistry": "r.example/m",
+                "kured": {"enabled": True},
+            },
         }
     )
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
     held = {name.rpartition("/")[2] for each in folders for name in files(each)}
     assert {"proxy.env", "oidc-ca.crt", "gate.sh", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
-    assert {"KUBERNETES_PACKAGES", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
+    assert {"KUBERNETES_PACKAGES", "IMAGE_REGISTRY", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
     contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))
     assert held | settings <= contract
 
