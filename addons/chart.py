@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pulumi
+import yaml
 
 from addons.settings import AddonsSettings
 
@@ -54,14 +55,16 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, ask: bool) -> No
     Raises:
         ChartError: with every chart that cannot be had.
     """
+    charts, mirror = list(charts), settings.chart_repository
+    advice = "put the charts there, or disable these add-ons"
     if settings.chart_directory is not None:
         faults = _missing(charts, settings.chart_directory)
-        advice = "put the charts there, or disable these add-ons"
-    elif ask:
-        faults = _unreachable(charts, settings.chart_repository)
-        advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
-    else:
+    elif not ask:
         return
+    elif faults := _unreachable(charts, mirror):
+        advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
+    elif mirror is not None and not mirror.startswith("oci://"):
+        faults = _unlisted(charts, mirror)
     if faults:
         raise ChartError("\n  ".join(["charts cannot be had:", *faults, advice]))
 
@@ -77,6 +80,34 @@ def _missing(charts: Iterable[Chart], directory: str) -> list[str]:
         for folder in (_folder(chart, directory) for chart in charts)
         if not (folder / "Chart.yaml").is_file()
     ]
+
+
+def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str]:
+    """Charts that somebody forgot to mirror in their version; official repositories have them."""
+    url = f"{mirror}/index.yaml"
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            # An index may have megabytes: the loader in Python would take a minute.
+            loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+            entries = yaml.load(answer, loader)["entries"]  # noqa: S506 - safe, both of them
+        listed = {
+            (name, _release(each["version"]))
+            for name, releases in entries.items()
+            for each in releases
+        }
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        # Whatever is wrong with it, Helm finds out, too.
+        return []
+    return [
+        f"addons.chartRepository = {mirror}: {url} lists no {chart.name} {chart.version}"
+        for chart in charts
+        if (chart.name, _release(chart.version)) not in listed
+    ]
+
+
+def _release(version: str) -> str:
+    """A version as Helm compares it."""
+    return version.removeprefix("v").partition("+")[0]
 
 
 def _unreachable(charts: Iterable[Chart], mirror: str | None) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from pulumi.output import Unknown
 from pulumi.runtime.sync_await import _sync_await
 
+import versions
 from addons import alerts, api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
 from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
@@ -833,12 +834,26 @@ class TestImageRegistry:
         assert values["global"] == {"imageRegistry": "r.example/m"}
 
 
+LISTED = b"""
+entries:
+  cilium: [{version: 0.0.1}, {version: v%s}]
+  openstack-cinder-csi: [{version: %s+rebuilt}]
+  metrics-server: [{version: 0.0.1}]
+""" % (versions.CILIUM_CHART.encode(), versions.CINDER_CSI_CHART.encode())
+
+
 class Repository(http.server.BaseHTTPRequestHandler):
-    """A repository at /charts."""
+    """A repository at /charts, which hides its index, one at /listed, one at /broken."""
 
     def do_HEAD(self) -> None:
-        self.send_response(200 if self.path == "/charts/index.yaml" else 404)
+        there = self.path in (f"/{name}/index.yaml" for name in ("charts", "listed", "broken"))
+        self.send_response(200 if there else 404)
         self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(401 if self.path.startswith("/charts/") else 200)
+        self.end_headers()
+        self.wfile.write(LISTED if self.path.startswith("/listed/") else b"entries: [")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass
@@ -903,6 +918,23 @@ class TestChartSource:
     def test_a_repository_that_answers_is_good(self, repository: str) -> None:
         good = self.settings(chartRepository=f"{repository}/charts")
         chart.check(charts(good), good, ask=True)
+
+    def test_charts_missing_from_a_mirror_are_named_with_their_version(
+        self, repository: str
+    ) -> None:
+        some = self.settings(chartRepository=f"{repository}/listed")
+        with pytest.raises(chart.ChartError) as caught:
+            chart.check(charts(some), some, ask=True)
+        message = str(caught.value)
+        assert f"/listed/index.yaml lists no metrics-server {versions.METRICS_SERVER_CHART}" in (
+            message
+        )
+        assert message.count("lists no") == 1
+        assert "disable these add-ons" in message
+
+    def test_an_index_that_cannot_be_read_is_left_to_helm(self, repository: str) -> None:
+        broken = self.settings(chartRepository=f"{repository}/broken")
+        chart.check(charts(broken), broken, ask=True)
 
     def test_a_repository_without_an_index_is_none(self, repository: str) -> None:
         wrong = self.settings(chartRepository=f"{repository}/typo")
