@@ -446,8 +446,8 @@ metadata:
 type: bootstrap.kubernetes.io/token
 stringData:
   description: made by openstack-kubernetes for $NODE_NAME to join with
-  token-id: $token_id
-  token-secret: $secret
+  token-id: "$token_id"
+  token-secret: "$secret"
   expiration: $(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)
   usage-bootstrap-authentication: "true"
   usage-bootstrap-signing: "true"
@@ -487,7 +487,7 @@ clusters:
 users:
 - name: join
   user:
-    token: $token
+    token: "$token"
 contexts:
 - name: join
   context:

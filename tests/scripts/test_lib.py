@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from tests.scripts.conftest import USERDATA, Machine
 
@@ -196,7 +197,7 @@ def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
     assert (len(token_id), len(secret)) == (6, 16)
     assert not machine.called(secret)
     manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
-    assert f"token-secret: {secret}" in manifest
+    assert yaml.safe_load(manifest)["stringData"]["token-secret"] == secret
     assert "auth-extra-groups: system:bootstrappers:kubeadm:default-node-token" in manifest
     assert "expiration: 20" in manifest
     assert machine.calls[-1].endswith(
@@ -204,12 +205,24 @@ def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
     )
 
 
+@pytest.mark.parametrize("drawn", ["700000", "12e456"])
+def test_a_token_that_looks_like_a_number_is_text(machine: Machine, drawn: str) -> None:
+    machine.write("kubeconfig", "")
+    machine.answer("config view --raw", "Q0E=")
+    machine.lib(f"load_env\nrandom_text() {{ printf {drawn}; }}\nmint_token")
+    manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
+    sent = yaml.safe_load(manifest)["stringData"]
+    assert (sent["token-id"], sent["token-secret"]) == (drawn, drawn)
+    discovery = yaml.safe_load(machine.lib("load_env\ntoken=700000.7\ndiscovery").stdout)
+    assert discovery["users"][0]["user"]["token"] == "700000.7"
+
+
 def test_the_discovery_file_trusts_the_ca_of_the_admin_kubeconfig(machine: Machine) -> None:
     machine.answer("config view --raw", "Q0E=")
     result = machine.lib("load_env\ntoken=abc.def\ndiscovery")
     assert "certificate-authority-data: Q0E=" in result.stdout
     assert "server: https://api.demo.internal:7443" in result.stdout
-    assert "token: abc.def" in result.stdout
+    assert 'token: "abc.def"' in result.stdout
 
 
 def test_a_dead_etcd_asks_the_next_one_and_the_own_one_never(machine: Machine) -> None:
