@@ -269,7 +269,8 @@ def reboots(watched: Watched) -> list[Alert]:
     return [
         Alert(
             name=REBOOT_OVERDUE,
-            expression="max by (node) (kured_reboot_required) > 0",
+            # Kured's pod may start anew meanwhile.
+            expression="max by (node) (max_over_time(kured_reboot_required[1h])) > 0",
             # A window may come once a week, and one node at a time.
             lasting="8d",
             severity="warning",

@@ -5,6 +5,7 @@ import urllib.request
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -95,7 +96,7 @@ def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str]:
             for name, releases in entries.items()
             for each in releases
         }
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+    except (OSError, HTTPException, yaml.YAMLError, AttributeError, KeyError, TypeError):
         # Whatever is wrong with it, Helm finds out, too.
         return []
     return [

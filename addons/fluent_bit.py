@@ -35,6 +35,7 @@ _INPUTS = f"""
     Name tail
     Tag pod.*
     Path /var/log/containers/*.log
+    Path_Key file
     multiline.parser cri
     Read_from_Head On
     Skip_Long_Lines On
@@ -51,6 +52,8 @@ _INPUTS = f"""
     Strip_Underscores On
     storage.type filesystem
 """
+# What is read while the API is away lacks all that the API knows: `file` names namespace and pod. A
+# pod's description may be larger than the buffer is by default.
 _FILTERS = """
 [FILTER]
     Name kubernetes
@@ -58,6 +61,7 @@ _FILTERS = """
     Kube_Tag_Prefix pod.var.log.containers.
     Labels On
     Annotations Off
+    Buffer_Size 0
     K8S-Logging.Exclude On
 
 [FILTER]

@@ -76,6 +76,6 @@ def install(
         fluent_bit.CHART,
         namespace=NAMESPACE,
         values=fluent_bit.values(host=_HOST, port=_PORT, monitored=monitored),
-        overrides=settings.collector_values,
+        overrides=settings.fluent_bit_values,
         after=[server],
     )

@@ -237,7 +237,7 @@ class Logging(OptionalChartAddon):
     """Whether Grafana, where there is monitoring, shows the logs, by a plugin that it downloads."""
     grafana_plugin_url: Url | None = None
     """Where that plugin's zip file is; the default is grafana.com, which Grafana must reach."""
-    collector_values: Values = Field(default={})
+    fluent_bit_values: Values = Field(default={})
     """Values of Fluent Bit's chart, merged last (`values` are the server's)."""
 
 

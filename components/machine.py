@@ -129,8 +129,9 @@ class Machine:
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
-                # holds: on every machine at once, before any of them has left the cluster.
-                pulumi.ResourceOptions(ignore_changes=["availabilityZone"]),
+                # holds: on every machine at once, before any of them has left the cluster. Another
+                # size is for volumes that are made from then on.
+                pulumi.ResourceOptions(ignore_changes=["availabilityZone", "size"]),
             ),
         )
         return openstack.compute.VolumeAttach(

@@ -63,7 +63,9 @@ class Existing:
         An update goes on: only a person knows whether the machines have been told of the new one.
         """
         if pulumi.runtime.is_dry_run():
-            pulumi.Output.all(self._ssh_key_sum, key).apply(lambda both: _check_ssh_key(*both))
+            pulumi.Output.all(self._ssh_key_sum, key).apply(
+                lambda both: _check_ssh_key(*both), run_with_unknowns=True
+            )
 
     def turn(
         self, name: str, before: Gates, *, at_once: int = 1, first: Gates = ()
@@ -126,11 +128,12 @@ def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
     raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
 
 
-def _check_ssh_key(known: str | None, key: str) -> None:
-    if known in (None, _sum(key)):
+def _check_ssh_key(known: str | None, key: object) -> None:
+    # A key that is still to be made, in the place of one that left the configuration, is no text.
+    if known is None or (isinstance(key, str) and known == _sum(key)):
         return
     problem = (
-        "the machines know another key, and would refuse this one; set that one back, or see "
+        "this is not the text of the key that the machines got; set that one back, or see "
         "'Another SSH key' in docs/operations.md"
     )
     raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])

@@ -199,16 +199,15 @@ def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                 f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
             )
         return
-    for name, size in there.items():
-        if size != wanted.size:
-            # Cinder would refuse in the middle of an update, and the file system stay as it is.
-            yield Fault(
-                "controlPlane.etcdVolume.size",
-                wanted.size,
-                f"the volume {name} has {size} GiB, and keeps them while etcd runs on it; "
-                f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
-            )
-            return
+    # Some have it: they are being enlarged one by one, or were.
+    if there and wanted.size not in there.values():
+        name, size = next(iter(there.items()))
+        yield Fault(
+            "controlPlane.etcdVolume.size",
+            wanted.size,
+            f"the volume {name} has {size} GiB, and keeps them while etcd runs on it; "
+            f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
+        )
 
 
 def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

@@ -204,7 +204,7 @@ uncordon() {
     step "uncordon"
     set_cordon null null || die "$NODE_NAME could not be uncordoned"
   elif [[ $node_cordoned == true ]]; then
-    log "$NODE_NAME stays cordoned, for no gate has done that; when it may have pods again: kubectl uncordon $NODE_NAME"
+    log "$NODE_NAME stays cordoned: a person has done that, or kured, or a gate of an older version; when it may have pods again: kubectl uncordon $NODE_NAME"
   fi
 }
 

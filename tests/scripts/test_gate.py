@@ -167,7 +167,7 @@ def test_a_node_that_somebody_cordoned_stays_so(make: Callable[..., Machine]) ->
     machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
     result = ready(machine)
     assert result.status == 0
-    assert "demo-worker-0 stays cordoned, for no gate has done that" in result.log
+    assert "demo-worker-0 stays cordoned: a person has done that, or kured" in result.log
     assert not machine.called("patch")
 
 

@@ -473,8 +473,15 @@ def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None
 
 def test_definitions_of_charts_come_without_descriptions_and_with_every_field() -> None:
     made = install({each: {"enabled": True} for each in ("snapshots", "monitoring", "ingress")})
-    for name in ("snapshot-controller", "kube-prometheus-stack", "traefik"):
-        assert made.transforms[f"demo-addons-{name}"]
+    nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
+    # The snapshots' kinds also stay in the cluster.
+    for run, name, transforms in (
+        (made, "snapshot-controller", 2),
+        (made, "kube-prometheus-stack", 1),
+        (made, "traefik", 1),
+        (nginx, "nginx-ingress", 1),
+    ):
+        assert run.transforms[f"demo-addons-{name}"] == transforms
 
     def of(description: dict[str, str]) -> dict[str, Any]:
         field = {"type": "string", "default": {"description": "stays"}, **description}

@@ -229,6 +229,11 @@ class TestALivingCluster:
         assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
         assert "## A larger volume for etcd" in OPERATIONS.read_text()
 
+    def test_volumes_that_are_enlarged_one_by_one_hold_nothing_up(self) -> None:
+        facts = replace(CLOUD, volumes={"demo-master-0-etcd": 20, "demo-master-1-etcd": 10})
+        for size in (10, 20):
+            assert told(facts, controlPlane={"etcdVolume": {"size": size}}) == []
+
     def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
         port = Port(name="demo-vip", settled=settled.read("by a = hand"))
         assert told(replace(CLOUD, ports=(port,)), podCidr="10.128.0.0/16") == []
