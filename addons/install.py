@@ -159,9 +159,12 @@ def mirrored(reference: str, registry: str | None) -> str:
         return reference
     host, separator, path = reference.partition("/")
     # As in Docker: only a first part with a dot or a port, or localhost, is a host.
-    if separator and (host == "localhost" or any(mark in host for mark in ".:")):
-        return f"{registry}/{path}"
-    return f"{registry}/{reference if separator else 'library/' + reference}"
+    if not (separator and (host == "localhost" or any(mark in host for mark in ".:"))):
+        host, path = "docker.io", reference
+    # What Docker Hub itself calls an image without an owner.
+    if host == "docker.io" and "/" not in path:
+        path = f"library/{path}"
+    return f"{registry}/{path}"
 
 
 def mirror_images(registry: str) -> pulumi.ResourceTransform:

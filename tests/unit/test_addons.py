@@ -791,6 +791,7 @@ class TestImageRegistry:
             ("registry.k8s.io/pause:3", "r.example:5000/m/pause:3"),
             ("traefik/traefik:v3", "r.example:5000/m/traefik/traefik:v3"),
             ("busybox", "r.example:5000/m/library/busybox"),
+            ("docker.io/traefik:v3", "r.example:5000/m/library/traefik:v3"),
             ("localhost/a:1", "r.example:5000/m/a:1"),
             ("r.example:5000/m/a:1", "r.example:5000/m/a:1"),
         ],
