@@ -14,7 +14,7 @@ CHART = Chart(
 # How far it has read, and what it could not send yet, on the machine's own disk.
 _STATE = "/var/lib/fluent-bit"
 _STATE_LIMIT = "500M"
-# A systemd that keeps its journal in memory writes it here; the chart brings /var/log.
+# Where a systemd writes its journal that keeps it in memory.
 _VOLATILE_JOURNAL = "/run/log/journal"
 
 _SERVICE = f"""
