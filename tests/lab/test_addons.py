@@ -42,15 +42,19 @@ class Needs:
     charts: tuple[str, ...]
     archives: tuple[str, ...] = ()
 
-    def missing(self) -> list[str]:
-        """Files that nobody put into the cache."""
-        charts = [
-            f"{FETCHED / name}"
+    def missing_charts(self) -> list[str]:
+        """Charts that nobody put into the cache."""
+        return [
+            name
             for name in self.charts
             if not any((folder / name).is_dir() for folder in (CHARTS, FETCHED))
         ]
+
+    def missing(self) -> list[str]:
+        """Files that nobody put into the cache."""
+        charts = [FETCHED / name for name in self.missing_charts()]
         files = [archives.FETCHED / f"{name}.tar" for name in self.archives]
-        return [*charts, *(str(each) for each in files if not each.exists())]
+        return [str(each) for each in (*charts, *(each for each in files if not each.exists()))]
 
 
 ADDONS: Mapping[str, Needs] = {
@@ -151,12 +155,7 @@ ROUND = clock(minute=25)
 SNAPSHOT = "data-by-hand-1"
 
 
-MISSING = [
-    name
-    for needs in ADDONS.values()
-    for name in needs.charts
-    if not any((folder / name).is_dir() for folder in (CHARTS, FETCHED))
-]
+MISSING = [name for needs in ADDONS.values() for name in needs.missing_charts()]
 FORBIDS = """
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
