@@ -92,10 +92,10 @@ def _uwsgi(service: str, script: str, url: str, processes: int) -> list[str]:
         url.removeprefix("http://"),
         "--wsgi-file",
         str(VENV_BIN / script),
+        # No threads: Keystone's middleware keeps the caller's token in itself, so two requests in
+        # one process take each other's (a tenant's credential was refused for a role of Nova's).
         "--processes",
         str(processes),
-        "--threads",
-        "2",
         "--enable-threads",
         "--master",
         "--die-on-term",
@@ -270,7 +270,7 @@ def services() -> list[Unit]:
             name="keystone",
             url=f"{KEYSTONE}/v3",
             after=["mariadb", "keystone-database"],
-            command=_uwsgi("keystone", "keystone-wsgi-public", KEYSTONE, 2),
+            command=_uwsgi("keystone", "keystone-wsgi-public", KEYSTONE, 4),
             environment={"OS_KEYSTONE_CONFIG_DIR": str(ETC / "keystone")},
         ),
         Unit(
@@ -283,7 +283,7 @@ def services() -> list[Unit]:
             name="placement",
             url=f"{PLACEMENT}/",
             after=["mariadb", "placement-database"],
-            command=_uwsgi("placement", "placement-api", PLACEMENT, 1),
+            command=_uwsgi("placement", "placement-api", PLACEMENT, 2),
             environment={"OS_PLACEMENT_CONFIG_DIR": str(ETC / "placement")},
         ),
         Unit(
