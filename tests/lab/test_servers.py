@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,22 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
+
+
+# Takes a loop device and gives it back, for as long as it runs: LOOP_CTL_GET_FREE, LOOP_SET_FD,
+# LOOP_CLR_FD. Whoever asks for one between the two is given the same, and has to ask again.
+_TAKE_LOOP_DEVICES = """
+import contextlib, fcntl, os, sys, time
+file, control = (os.open(path, os.O_RDWR) for path in (sys.argv[1], "/dev/loop-control"))
+while os.getppid() != 1:
+    with contextlib.suppress(OSError):
+        device = os.open(f"/dev/loop{fcntl.ioctl(control, 0x4C82)}", os.O_RDWR)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(device, 0x4C00, file)
+            fcntl.ioctl(device, 0x4C01)
+        os.close(device)
+    time.sleep(0.0005)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +309,25 @@ def test_server_groups(project: Project, policy: str) -> None:
         member.wait_until("ACTIVE")
     assert sorted(compute.get_server_group(group).member_ids) == sorted(m.id for m in members)
     project.delete(*members)
+
+
+def test_a_server_starts_while_others_take_loop_devices(
+    project: Project, server: Server, tmp_path: Path
+) -> None:
+    # Each try that loses such a device to another loses the server's interface, too.
+    file = tmp_path / "disk"
+    file.write_bytes(bytes(1 << 20))
+    taker = subprocess.Popen([sys.executable, "-c", _TAKE_LOOP_DEVICES, str(file)])
+    try:
+        for _ in range(4):
+            project.cloud.compute.stop_server(server.id)
+            server.wait_until("SHUTOFF")
+            project.cloud.compute.start_server(server.id)
+            server.wait_until("ACTIVE")
+    finally:
+        taker.kill()
+        taker.wait()
+    server.ssh("true")
 
 
 def test_deleted_servers_leave_nothing(project: Project) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from .command import CommandError, attempt, run
 
 CGROUPS = Path("/sys/fs/cgroup")
 _AUTODEV = Path(__file__).with_name("autodev.sh")
+# Tries; each may lose its loop device to somebody who takes one at the same moment.
+_STARTS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +71,14 @@ class Container:
             lines.append("lxc.net.0.type = empty")
         (self.folder / "config").write_text("\n".join(lines) + "\n")
 
-    def start(self) -> None:
-        """Start it and return when its first process runs."""
-        for last in (False, False, False, False, True):
+    def start(self, replug: Callable[[], None]) -> None:
+        """Start it and return when its first process runs.
+
+        Args:
+            replug: makes its interfaces anew. A start that fails may take along what it had moved
+                in already, so each further one begins with this.
+        """
+        for left in reversed(range(_STARTS)):
             try:
                 (self.folder / "lxc.log").unlink(missing_ok=True)
                 run("lxc-start", *self._names, "-d")
@@ -79,9 +86,11 @@ class Container:
             except CommandError as error:
                 # Two that take a loop device at the same moment may be given the same one.
                 errors = self._errors()
-                if last or "Failed to set loop fd" not in errors:
+                if not left or "Failed to prepare loop device" not in errors:
                     raise RuntimeError(f"the container did not start: {errors}") from error
                 time.sleep(random.uniform(0.1, 0.5))
+                self.remove_groups()
+                replug()
 
     def _errors(self) -> str:
         """What LXC has logged as errors since the start."""

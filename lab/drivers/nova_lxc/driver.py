@@ -138,7 +138,7 @@ class LxcDriver(driver.ComputeDriver):
                 self._write_seed(instance, injected_files, network_info)
                 self._configure(instance, network_info, block_device_info)
             if power_on:
-                self._container(instance).start()
+                self._start(instance, network_info)
         except Exception as error:
             LOG.exception("The server could not be started", instance=instance)
             self.destroy(context, instance, network_info, block_device_info)
@@ -161,7 +161,7 @@ class LxcDriver(driver.ComputeDriver):
             return
         self.plug_vifs(instance, network_info)
         self._configure(instance, network_info, block_device_info)
-        container.start()
+        self._start(instance, network_info)
 
     def power_off(self, instance, timeout=0, retry_interval=0):
         self._container(instance).stop(timeout)
@@ -419,6 +419,13 @@ class LxcDriver(driver.ComputeDriver):
             vcpus=instance.flavor.vcpus,
             interfaces=[network.inner(vif) for vif in network_info or ()],
         ))  # fmt: skip
+
+    def _start(self, instance, network_info) -> None:
+        def replug() -> None:
+            self.unplug_vifs(instance, network_info)
+            self.plug_vifs(instance, network_info)
+
+        self._container(instance).start(replug)
 
     def _root(self, instance, block_device_info) -> Path:
         """The file that the server boots from."""
