@@ -1,0 +1,85 @@
+"""An S3 object store at the cloud's address, which servers reach as they reach the cloud's APIs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from lab import object_store
+from lab.cloud import layout, namespace
+from tests.lab.cluster import run
+from tests.smoke.live import until
+
+
+class ObjectStore:
+    """One bucket, empty at first, that wants signed requests; it is there while the block runs."""
+
+    region = "lab"
+    bucket = "backups"
+
+    def __init__(self, folder: Path, port: int = 7480) -> None:
+        self.endpoint = f"http://{layout.API}:{port}"
+        self.access_key = secrets.token_hex(10)
+        # With what real ones have in them and a script may trip over.
+        self.secret_key = secrets.token_hex(18) + "/+="
+        self._log = folder / "store.log"
+        # The store's own notes on objects: not every file system has extended attributes.
+        self._notes = folder / "notes"
+        self._buckets = folder / "buckets"
+        self._objects = self._buckets / self.bucket
+        self._environment = {
+            "VGW_PORT": f"{layout.API}:{port}",
+            "VGW_REGION": self.region,
+            "ROOT_ACCESS_KEY": self.access_key,
+            "ROOT_SECRET_KEY": self.secret_key,
+        }
+
+    def __enter__(self) -> ObjectStore:
+        program = str(object_store.program())
+        self._notes.mkdir()
+        self._objects.mkdir(parents=True)
+        command = [program, "posix", "--sidecar", str(self._notes), str(self._buckets)]
+        with self._log.open("w") as log:
+            self._server = subprocess.Popen(
+                namespace.enter(command, environment={}),
+                # Keys are no part of a command line, which everybody on the machine sees.
+                env={"PATH": os.environ["PATH"], **self._environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            until(self._refuses, f"the object store, see {self._log}", 60)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The objects whose names begin so, sorted."""
+        files = (path for path in self._objects.rglob("*") if path.is_file())
+        names = (path.relative_to(self._objects).as_posix() for path in files)
+        return sorted(n for n in names if n.startswith(prefix) and not n.startswith("."))
+
+    def delete(self, name: str) -> None:
+        """Lose an object, behind the store's back."""
+        (self._objects / name).unlink()
+
+    def _refuses(self) -> bool:
+        """Whether it answers somebody without a key."""
+        return "<Error>" in run("curl", "-s", self.endpoint, check=False)
+
+    def _stop(self) -> None:
+        self._server.terminate()
+        self._server.wait()
