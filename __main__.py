@@ -86,6 +86,7 @@ control_plane = ControlPlane(
         existing=existing,
         environment=machine_environment,
         node_files=files_of_nodes,
+        backup_secret_key=secrets.backup_secret_key,
         certificate_names=[
             cluster.api_name,
             "127.0.0.1",
@@ -135,6 +136,7 @@ Addons(
         gateways=gateway.addresses,
         vip=str(cluster.addresses.vip),
         etcd_heartbeat=cluster.etcd.heartbeat_interval,
+        backup=cluster.backup,
         ingress_node_ports=INGRESS_NODE_PORTS,
         floating_ip=gateway.floating_ip,
         credential=cloud_credential(name, preflight.endpoint()),

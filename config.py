@@ -18,6 +18,7 @@ from pydantic import Field
 import versions
 from addons.settings import AddonsSettings
 from components.addresses import MAX_GATEWAYS, Addresses, addresses
+from settings.backup import Backup
 from settings.base import Address, DnsLabel, Name, Network, Settings, Url, Values
 from settings.faults import MISSING, ConfigError, Fault, validate
 from settings.kubernetes_version import KubernetesVersion, check_version_change
@@ -60,6 +61,7 @@ SECRET_KEYS = {
     "oidcClientSecret": (
         "Secret of the client `oidc.clientId`, for Headlamp; without it a public client logs in."
     ),
+    "backupSecretKey": "Secret key that belongs to `backup.bucket.accessKey`.",
 }
 
 ServerGroupPolicy = Literal["anti-affinity", "soft-anti-affinity"]
@@ -331,6 +333,7 @@ class Cluster(Settings):
     kubeadm: Kubeadm = Kubeadm()
     containerd: Containerd = Containerd()
     etcd: Etcd = Etcd()
+    backup: Backup = Backup()
     registry_mirrors: Mapping[RegistryHost, Annotated[tuple[Url, ...], Field(min_length=1)]] = (
         Field(default_factory=dict)
     )
@@ -475,6 +478,8 @@ class Secrets:
     """Key for machines that exist already; without it the cluster's own key is used."""
     oidc_client_secret: pulumi.Output[str] | None
     """What Headlamp shows the OIDC issuer."""
+    backup_secret_key: pulumi.Output[str] | None
+    """What the control planes sign their requests to the bucket with."""
 
 
 def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) -> Cluster:
@@ -499,9 +504,21 @@ def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) ->
     return validate(
         Cluster,
         {"clusterName": stack, **plain},
-        lambda cluster, bad: [*in_the_open, *cross_field_faults(cluster, bad)],
+        lambda cluster, bad: [
+            *in_the_open,
+            *_missing_secrets(cluster, is_set),
+            *cross_field_faults(cluster, bad),
+        ],
         secret,
     )
+
+
+def _missing_secrets(cluster: Cluster, is_set: Collection[str]) -> list[Fault]:
+    """Secrets that another key makes necessary."""
+    if cluster.backup.bucket is None or "backupSecretKey" in is_set:
+        return []
+    problem = "backup.bucket needs it: `pulumi config set --secret backupSecretKey`"
+    return [Fault("backupSecretKey", MISSING, problem)]
 
 
 def from_pulumi() -> Cluster:
@@ -520,6 +537,7 @@ def secrets_from_pulumi() -> Secrets:
         keys=_secret_keys().difference(SECRET_KEYS),
         ssh_private_key=pulumi.Config().get_secret("sshPrivateKey"),
         oidc_client_secret=pulumi.Config().get_secret("oidcClientSecret"),
+        backup_secret_key=pulumi.Config().get_secret("backupSecretKey"),
     )
 
 

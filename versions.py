@@ -7,6 +7,10 @@ KUBERNETES_VERSION = "v1.36.3"
 # ones ran.
 KUBERNETES_MINORS = ("1.35", "1.36", "1.37")
 
+# The etcd project's own image, for etcdutl; etcd itself is the one of Kubernetes.
+# renovate: datasource=github-releases depName=etcd-io/etcd
+ETCD_TOOLS = "v3.6.8"
+
 # --- add-ons: the charts that are installed in the cluster, and the programs without a chart
 
 # renovate: datasource=helm depName=cilium registryUrl=https://helm.cilium.io

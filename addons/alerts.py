@@ -15,6 +15,7 @@ REBOOT_OVERDUE = "NodeRebootOverdue"
 
 _FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket{job="kube-etcd"}'
 _COMMIT = 'etcd_disk_backend_commit_duration_seconds_bucket{job="kube-etcd"}'
+_BACKUP = "openstack_kubernetes_etcd_backup_timestamp_seconds"
 _NODE_READY = 'kube_node_status_condition{job="kube-state-metrics",condition="Ready",status="true"}'
 # Of the API server's buckets, the one that ends at 30 days; how it is written differs.
 _30_DAYS = 'le=~"2592000|2592000\\\\.0|2\\\\.592e\\\\+06"'
@@ -50,6 +51,7 @@ def groups(watched: Watched) -> dict[str, Sequence[Alert]]:
         "etcd": etcd(watched),
         "nodes": [*nodes(), *reboots(watched)],
         "snapshots": snapshots(watched),
+        "backups": backups(watched),
     }
     return {name: alerts for name, alerts in found.items() if alerts}
 
@@ -156,6 +158,39 @@ def _no_ingress() -> Alert:
         summary="HAProxy on {{ $labels.gateway }} finds no {{ $labels.proxy }} to send to.",
         action="Look at the pods in the namespace ingress, and at their NodePort Service.",
     )
+
+
+def backups(watched: Watched) -> list[Alert]:
+    """Snapshots of etcd, on the control planes' disks and in the bucket."""
+    if not watched.backup_places:
+        return []
+    hours = 2 * watched.backup_hours
+    # What is in the bucket has been on a disk before.
+    last = watched.backup_places[-1]
+    action = (
+        "`journalctl -u openstack-kubernetes-backup` on a control plane says why; see 'Backups' in "
+        "docs/operations.md."
+    )
+    return [
+        Alert(
+            name="EtcdBackupLate",
+            # One control plane's will do.
+            expression=f"time() - max by (place) ({_BACKUP}) > {hours * 3600}",
+            lasting="15m",
+            severity="critical",
+            summary="The newest snapshot of etcd ({{ $labels.place }}) is "
+            "{{ $value | humanizeDuration }} old.",
+            action=action,
+        ),
+        Alert(
+            name="EtcdBackupMissing",
+            expression=f'absent({_BACKUP}{{place="{last}"}})',
+            lasting=f"{hours}h",
+            severity="critical",
+            summary=f"There is no snapshot of etcd ({last}).",
+            action=action,
+        ),
+    ]
 
 
 def etcd(watched: Watched) -> list[Alert]:

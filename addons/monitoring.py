@@ -50,6 +50,9 @@ AFTER_ITS_KINDS = {
     )
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
+_NOT_THE_NODES = "^/(dev|proc|run|sys|var/lib/kubelet)($|/)"
+# Where scripts of the nodes leave numbers for node-exporter (userdata/lib.sh).
+_NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
 # Prometheus deletes the oldest metrics rather than fill its volume.
 _FULL_PERCENT = 85
 
@@ -94,6 +97,11 @@ def values(
         },
         # Nodes by name, as the gateways are, instead of address and port.
         "prometheus-node-exporter": {
+            # In the place of the chart's own list: what is mounted for pods is theirs to watch.
+            "extraArgs": [
+                f"--collector.filesystem.mount-points-exclude={_NOT_THE_NODES}",
+                f"--collector.textfile.directory=/host/root{_NODE_METRICS}",
+            ],
             "prometheus": {
                 "monitor": {
                     "relabelings": [
@@ -103,7 +111,7 @@ def values(
                         }
                     ]
                 }
-            }
+            },
         },
         "prometheusOperator": {
             "annotations": AFTER_ITS_KINDS,

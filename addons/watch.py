@@ -15,6 +15,9 @@ class Watched:
     masters: int
     # Milliseconds between the heartbeats of etcd's leader.
     etcd_heartbeat: int
+    # Hours between two snapshots of etcd, and where the newest one must not be old.
+    backup_hours: int
+    backup_places: Sequence[str]
     # Whether the gateways have an ingress to lead to.
     ingress: bool
     # CronJobs that take snapshots of volumes, and their namespace.

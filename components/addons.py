@@ -27,6 +27,7 @@ from addons.cloud_conf import Credential
 from addons.install import Installer, mirror_images
 from addons.settings import AddonsSettings
 from addons.watch import Watched
+from settings.backup import Backup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,8 @@ class AddonsArgs:
     vip: str
     # Milliseconds between the heartbeats of etcd's leader.
     etcd_heartbeat: int
+    # Snapshots of etcd.
+    backup: Backup
     # Where the gateways send HTTP and HTTPS, on every node.
     ingress_node_ports: tuple[int, int]
     # Where people reach them.
@@ -213,6 +216,8 @@ class Addons(pulumi.ComponentResource):
             vip=args.vip,
             masters=args.master_count,
             etcd_heartbeat=args.etcd_heartbeat,
+            backup_hours=args.backup.interval_hours,
+            backup_places=args.backup.places,
             ingress=settings.ingress.enabled and settings.load_balancer == "gateway",
             snapshot_jobs=[each.name for each in settings.snapshots.schedules]
             if settings.snapshots.enabled

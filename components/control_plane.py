@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_openstack as openstack
 
-from components import kubeadm
+from components import backups, kubeadm
 from components.gateway import Gateway
 from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
@@ -34,6 +34,8 @@ class ControlPlaneArgs:
     environment: Mapping[str, str]
     # Files that every Kubernetes node has in its folder.
     node_files: Mapping[str, pulumi.Input[str]]
+    # Of the bucket's access key.
+    backup_secret_key: pulumi.Input[str] | None
     # Names and addresses in the API server's certificate, beside the nodes' own.
     certificate_names: Sequence[pulumi.Input[str]]
 
@@ -158,6 +160,8 @@ class ControlPlane(pulumi.ComponentResource):
                 verb="converge",
                 files={
                     **args.node_files,
+                    **scripts("backup.sh", "bucket.sh", "restore.sh"),
+                    **backups.files(args.cluster.backup, args.backup_secret_key),
                     **self._kubeadm_files(index, machine),
                     **self._kubernetes_files(),
                     "kubeconfig": pki.kubeconfig(
@@ -169,6 +173,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **args.environment,
                     "INITIALISE": "true" if index == 0 else "false",
                     "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
+                    **backups.environment(args.cluster, initialises=index == 0),
                 },
                 provider_id=machine.provider_id,
                 kubeconfig=self.gateway_kubeconfig,

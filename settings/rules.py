@@ -67,6 +67,17 @@ def _prefix_for(count: int, of: int) -> int:
     return of - (count - 1).bit_length()
 
 
+# Backups
+
+
+@_rule("backup")
+def _a_restore_needs_a_bucket(cluster: Cluster) -> Iterator[Fault]:
+    if cluster.backup.restore is not None and cluster.backup.bucket is None:
+        yield Fault(
+            "backup.restore", cluster.backup.restore, "it is read from backup.bucket; set that, too"
+        )
+
+
 # Networks
 
 

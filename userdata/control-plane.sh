@@ -3,6 +3,7 @@
 #
 #   control-plane.sh converge   joins the cluster if it answers, initialises it if nobody does and
 #                               this machine may; on a member, brings what changed into force
+#   control-plane.sh alone      when the others are gone for good: etcd goes on with this member only
 #   control-plane.sh state      prints "joined" or "new"
 #   control-plane.sh reset      takes everything of the cluster off the machine, etcd data too
 #   control-plane.sh mount      mounts the etcd volume (its unit runs this at boot)
@@ -13,6 +14,10 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=api-proxy.sh
 source "$HERE/api-proxy.sh"
+# shellcheck source-path=SCRIPTDIR source=bucket.sh
+source "$HERE/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=restore.sh
+source "$HERE/restore.sh"
 
 PKI=$KUBERNETES_DIR/pki
 MANIFESTS=$KUBERNETES_DIR/manifests
@@ -38,6 +43,7 @@ converge() {
     prepare_etcd_volume
     enter_cluster
   fi
+  configure_backups
   log "this control plane is a member of the cluster"
 }
 
@@ -154,6 +160,11 @@ enter_cluster() {
       reset_node
     fi
     refuse_orphaned_data
+    if [[ -n ${RESTORE:-} ]]; then
+      restore_etcd
+    else
+      refuse_to_forget
+    fi
     initialise --skip-phases=show-join-command
   else
     wait_for_others || die "no other control plane answers ($CONTROL_PLANE_ADDRESSES, port 6443), and INITIALISE is not true here: see what the control plane that initialises the cluster says"
@@ -225,12 +236,12 @@ others_live() {
 
 # etcd data of an earlier life may be the last copy of the cluster.
 refuse_orphaned_data() {
-  [[ ! -d $ETCD_DATA/member ]] ||
-    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or restore from a backup; or, if it is worth nothing, run: $LIB_DIR/control-plane.sh reset"
+  [[ ! -d $ETCD_DATA/member || -e $RESTORING ]] ||
+    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or, if they are gone for good and this was a member, run: $LIB_DIR/control-plane.sh alone; or, if it is worth nothing, run: $LIB_DIR/control-plane.sh reset"
 }
 
 clear_etcd_data() {
-  rm -rf -- "$ETCD_DATA/member"
+  rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$ETCD_DATA/.restore"
   [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
 }
 
@@ -238,6 +249,7 @@ initialise() {
   local -a flags
   local watcher
   mapfile -t flags < <(kubeadm_flags)
+  [[ ! -e $RESTORING ]] || flags+=(--ignore-preflight-errors=DirAvailable--var-lib-etcd)
   step "kubeadm init"
   copy_files
   clear_lost_and_found
@@ -251,6 +263,7 @@ initialise() {
   }
   kill "$watcher" 2>/dev/null || true # it may have ended
   finish_entering
+  settle_restored
   remember_configuration
 }
 
@@ -628,6 +641,86 @@ upgrade() {
   wait_for_own_api
 }
 
+# --- backups ----------------------------------------------------------------------------------
+
+configure_backups() {
+  local unit=openstack-kubernetes-backup file
+  local service=$ROOT/etc/systemd/system/$unit.service timer=$ROOT/etc/systemd/system/$unit.timer
+  step "backups"
+  for file in bucket.env bucket-ca.crt; do
+    if [[ -e $FOLDER/$file ]]; then
+      copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
+    else
+      rm -f -- "$CONF_DIR/$file"
+    fi
+  done
+  if [[ -z ${BACKUP_HOURS:-} ]]; then
+    [[ -e $timer ]] || return 0
+    systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
+    rm -f -- "$service" "$timer"
+    systemctl daemon-reload
+    return 0
+  fi
+  write_file "$service" 0644 "[Unit]
+Description=Snapshot of etcd
+
+[Service]
+Type=oneshot
+Nice=10
+IOSchedulingClass=idle
+ExecStart=/bin/bash $LIB_DIR/backup.sh take"
+  write_file "$timer" 0644 "[Unit]
+Description=Snapshots of etcd
+
+[Timer]
+OnActiveSec=3min
+OnUnitActiveSec=${BACKUP_HOURS}h
+RandomizedDelaySec=1min
+
+[Install]
+WantedBy=timers.target"
+  ! changed "$service" "$timer" || systemctl daemon-reload
+  systemctl is-enabled --quiet -- "$unit.timer" || systemctl --quiet enable -- "$unit.timer"
+  if changed "$timer" || ! systemctl is-active --quiet -- "$unit.timer"; then
+    systemctl restart -- "$unit.timer" || die "$unit.timer does not start" "$unit.timer"
+  fi
+}
+
+# --- by hand ----------------------------------------------------------------------------------
+
+# Without its majority etcd waits for ever. The flag must not stay: every later start would throw
+# the other members out again.
+alone() {
+  local manifest=$MANIFESTS/etcd.yaml flag='    - --force-new-cluster'
+  [[ -e $manifest ]] || die "no etcd was ever set up on this machine"
+  refuse_beside_others
+  if ! grep -qxF -- "$flag" "$manifest"; then
+    step "etcd goes on with this member only"
+    restart_etcd "$(sed "s/^    - etcd\$/&\n$flag/" "$manifest")"
+  fi
+  step "etcd as it was configured"
+  restart_etcd "$(grep -vxF -- "$flag" "$manifest")"
+  log "this is a cluster of one control plane now: pulumi refresh and pulumi up make the others anew"
+}
+
+refuse_beside_others() {
+  look_around
+  [[ -z $ready$listening ]] ||
+    die "another control plane is there (${ready:-${listening# }}): bring it back, or stop its machine if it can never be whole again, and run this once more"
+}
+
+# restart_etcd MANIFEST: and wait until the API answers out of it.
+restart_etcd() {
+  local before
+  before=$(container_of etcd)
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
+  # Without etcd the API server has failed so often that it would wait minutes for its next start.
+  systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+  wait_for "${RESTART_TIMEOUT:-180}" "etcd to start anew" other_container etcd "$before" ||
+    die "etcd does not start anew; its container's log is in /var/log/pods" kubelet.service
+  wait_for_own_api
+}
+
 reset() {
   reset_node
   clear_etcd_data
@@ -636,14 +729,16 @@ reset() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
 case $VERB in
-  converge | reset)
+  converge | alone | reset)
     lock
+    load_bucket
     case $VERB in
       converge) converge ;;
+      alone) alone ;;
       reset) reset ;;
     esac
     ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh converge|state|reset|mount" ;;
+  *) die "usage: control-plane.sh converge|alone|state|reset|mount" ;;
 esac

@@ -23,6 +23,9 @@ LIB_DIR=$ROOT/usr/local/lib/openstack-kubernetes
 CONF_DIR=$ROOT/etc/openstack-kubernetes
 STATE_DIR=$ROOT/var/lib/openstack-kubernetes
 RUN_DIR=$ROOT/run/openstack-kubernetes
+# node-exporter reads every file there (addons/monitoring.py).
+# shellcheck disable=SC2034 # the scripts that source this use it
+METRICS_DIR=$STATE_DIR/metrics
 
 FOLDER=$HERE
 [[ -e $FOLDER/node.env ]] || FOLDER=$CONF_DIR
@@ -210,6 +213,8 @@ $block
 install_scripts() {
   local file
   [[ $HERE != "$LIB_DIR" ]] || return 0
+  # Where it is missing node-exporter counts an error.
+  mkdir -p -- "$METRICS_DIR"
   for file in "$HERE"/*.sh; do
     copy_file "$file" "$LIB_DIR/${file##*/}" 0755
   done

@@ -17,7 +17,8 @@ USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 
 # Everything that would act on the real machine, or reach another one.
 FAKED = (
-    "apt-get", "blkid", "crictl", "curl", "e2fsck", "findfs", "haproxy", "ip", "journalctl",
+    "apt-get", "blkid", "crictl", "ctr", "curl", "df", "e2fsck", "findfs", "haproxy", "ip",
+    "journalctl",
     "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount", "mountpoint",
     "openssl", "ss", "ssh", "sshd", "sync", "sysctl", "systemctl",
 )  # fmt: skip
@@ -47,6 +48,16 @@ with open(os.path.join(here, "rules")) as rules:
         sys.stdout.write(rule["prints"])
         sys.stderr.write(rule["complains"])
         sys.exit(rule["status"])
+"""
+
+# What an object store answers: what curl writes to --output, and its --write-out.
+STORE = """
+import pathlib
+words = sys.argv[1:]
+pathlib.Path(words[words.index("--output") + 1]).write_text({answer!r})
+with open(os.path.join(here, "login"), "a") as login:
+    login.write(sys.stdin.read())
+sys.stdout.write({status!r})
 """
 
 # These two are called for every line.
@@ -157,6 +168,7 @@ class Machine:
                 "API_TIMEOUT": "1",
                 "RESTART_TIMEOUT": "1",
                 "OWN_API_TIMEOUT": "0",
+                "BUCKET_PAUSE": "0",
                 **self.environment,
             },
         )  # fmt: skip

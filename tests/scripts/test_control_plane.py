@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.scripts.conftest import COMMON, Machine, Result
+from tests.scripts.conftest import COMMON, STORE, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
@@ -44,6 +44,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 "NODE_IP": MINE,
                 "INITIALISE": "true",
                 "ETCD_DEVICE": "",
+                "ETCD_IMAGE": "r.example/etcd/etcd:v1",
                 **values,
             }
         )
@@ -686,3 +687,239 @@ def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
 def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
     result = converge(member(make(), "v1.37.0"))
     assert "Kubernetes cannot go back to v1.36.3" in result.log
+
+
+# --- backups ------------------------------------------------------------------------------------
+
+TIMER = "etc/systemd/system/openstack-kubernetes-backup.timer"
+SNAPSHOT = "demo-12345678/20261122T010000Z-demo-master-1.db.gz"
+
+
+def with_bucket(machine: Machine, names: str = "", status: str = "200") -> Machine:
+    """The bucket that it has, and what is in it."""
+    machine.write(
+        "bucket.env",
+        "BUCKET_ENDPOINT=https://object.example.org\nBUCKET_REGION=here\nBUCKET_NAME=backups\n"
+        "BUCKET_KEEP=2\nBUCKET_ACCESS_KEY=AKEY\nBUCKET_SECRET_KEY=secret\n",
+    )
+    answer = f"<IsTruncated>false</IsTruncated><Key>{names}</Key>" if names else "<nothing/>"
+    machine.answer("^curl .*list-type=2", does=STORE.format(answer=answer, status=status))
+    return machine
+
+
+def with_snapshot(machine: Machine) -> Machine:
+    """The bucket has SNAPSHOT, and the image of etcd has etcdutl."""
+    with_bucket(machine, SNAPSHOT)
+    machine.answer(
+        f"^curl .*{SNAPSHOT}",
+        does="import gzip, pathlib\n"
+        "path = sys.argv[sys.argv.index('--output') + 1]\n"
+        "pathlib.Path(path).write_bytes(gzip.compress(b'the data'))\n"
+        "sys.stdout.write('200')",
+    )
+    machine.answer("^kubeadm config images list", "r.example/pause:3\nr.example/etcd:3.6.8-0\n")
+    machine.answer(
+        "^ctr .*images mount r.example/etcd",
+        does="import pathlib\n"
+        "tool = pathlib.Path(sys.argv[-1], 'usr/local/bin/etcdutl')\n"
+        "tool.parent.mkdir(parents=True)\n"
+        f"tool.write_text({ETCDUTL!r})\n"
+        "tool.chmod(0o755)",
+    )
+    machine.answer("images unmount", does="import shutil; shutil.rmtree(sys.argv[-1])")
+    return machine
+
+
+ETCDUTL = """#!/bin/bash
+echo "$*" >"${0%/*}/../../../../../fakes/etcdutl"
+while (($#)); do
+  [[ $1 == --data-dir ]] && mkdir -p "$2/member/snap" && echo restored >"$2/member/snap/db"
+  shift
+done
+"""
+
+
+def restored(machine: Machine) -> Machine:
+    """With Nodes that the snapshot knows, until they are deleted."""
+    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|ready")
+    machine.answer("get node demo-master-0", "", times=1)
+    return machine
+
+
+def test_snapshots_are_taken_by_a_timer(make: Callable[..., Machine]) -> None:
+    machine = make(BACKUP_HOURS="6")
+    assert converge(machine).status == 0
+    assert "OnUnitActiveSec=6h" in machine.read(TIMER)
+    assert machine.called("systemctl restart -- openstack-kubernetes-backup.timer")
+
+
+def test_a_member_learns_of_a_new_bucket_and_of_none(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(member(make(BACKUP_HOURS="6")))
+    assert converge(machine).status == 0
+    kept = machine.root / "etc/openstack-kubernetes/bucket.env"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    (machine.folder / "bucket.env").unlink()
+    assert converge(machine).status == 0
+    assert not kept.exists()
+
+
+def test_snapshots_that_are_not_wanted_end(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.place(TIMER)
+    assert converge(machine).status == 0
+    assert machine.called("disable --now -- openstack-kubernetes-backup.timer")
+    assert not machine.has(TIMER)
+
+
+def test_nobody_begins_empty_where_there_are_backups(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(), SNAPSHOT)
+    result = converge(machine)
+    assert result.status == 1
+    assert f"pulumi config set --path backup.restore {SNAPSHOT}, then pulumi up" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_nobody_begins_empty_where_the_bucket_does_not_say(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(), status="403")
+    result = converge(machine)
+    assert result.status == 1
+    assert "the bucket backups at https://object.example.org cannot be listed" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_who_joins_does_not_ask_for_backups(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(RESTORE=SNAPSHOT), SNAPSHOT)
+    others(machine, a22=READY)
+    assert converge(machine).status == 0
+    assert machine.called("kubeadm join")
+    assert not machine.called("object.example.org")
+
+
+def test_an_empty_bucket_is_a_new_cluster(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make())
+    assert converge(machine).status == 0
+    assert machine.called("kubeadm init --config")
+
+
+def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    result = converge(machine)
+    assert result.status == 0, result
+    assert machine.read("var/lib/etcd/member/snap/db") == "restored\n"
+    told = (machine.fakes / "etcdutl").read_text()
+    assert f"--initial-cluster demo-master-0=https://{MINE}:2380" in told
+    assert "--bump-revision 1000000000 --mark-compacted" in told
+    assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
+    # What the snapshot knows of control planes are machines that are gone.
+    machine.order(
+        "kubeadm init --config",
+        "delete node --selector=node-role.kubernetes.io/control-plane",
+        "systemctl restart kubelet",
+        "mark-control-plane",
+    )
+    assert not machine.has("var/lib/etcd/.restore")
+    assert not machine.has(f"{STATE}/restoring")
+
+
+def test_a_restore_that_was_cut_off_begins_anew(make: Callable[..., Machine]) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.place(f"{STATE}/restoring")
+    machine.place("var/lib/etcd/member/snap/db", "half")
+    machine.place("var/lib/etcd/.restore/snapshot", "half")
+    assert converge(machine).status == 0
+    assert machine.read("var/lib/etcd/member/snap/db") == "restored\n"
+
+
+def test_a_restore_whose_api_was_up_is_not_begun_anew(make: Callable[..., Machine]) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.place(f"{STATE}/restoring")
+    machine.place(f"{STATE}/attempt", "init\n")
+    machine.place(f"{STATE}/served")
+    machine.place("var/lib/etcd/member/snap/db", "gone on")
+    assert converge(machine).status == 0
+    assert machine.read("var/lib/etcd/member/snap/db") == "gone on"
+    assert machine.called("delete node --selector=node-role.kubernetes.io/control-plane")
+    assert not machine.has(f"{STATE}/restoring")
+
+
+def test_data_that_is_there_is_not_overwritten_by_a_restore(make: Callable[..., Machine]) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.place("var/lib/etcd/member/snap/db", "the only copy")
+    result = converge(machine)
+    assert result.status == 1
+    assert "not overwriting it" in result.log
+    assert machine.read("var/lib/etcd/member/snap/db") == "the only copy"
+
+
+def test_a_snapshot_that_cannot_be_read_is_named(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(RESTORE=SNAPSHOT), SNAPSHOT)
+    refusal = STORE.format(
+        answer="<Error><Code>NoSuchKey</Code><Message>none</Message></Error>", status="404"
+    )
+    machine.answer(f"^curl .*{SNAPSHOT}", does=refusal)
+    result = converge(machine)
+    assert result.status == 1
+    assert "answers 404 NoSuchKey: none" in result.log
+    assert f"{SNAPSHOT} cannot be read from the bucket backups" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_an_image_without_etcdutl_gives_way_to_one_that_has_it(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.answer(r"^ctr .*images mount r.example/etcd:3\.6\.8")
+    assert converge(machine).status == 0
+    machine.order("crictl pull r.example/etcd:3.6.8-0", "crictl pull r.example/etcd/etcd:v1")
+
+
+# --- alone --------------------------------------------------------------------------------------
+
+ETCD = "etc/kubernetes/manifests/etcd.yaml"
+MANIFEST = "    - etcd\n    - --name=demo-master-0\n"
+
+
+def survivor(machine: Machine) -> Machine:
+    """A member whose etcd has lost its majority; its container is another one each time."""
+    member(machine)
+    others(machine)
+    machine.place(ETCD, MANIFEST)
+    machine.answer(
+        "^crictl ps .*etcd",
+        does="import pathlib\n"
+        f"print(pathlib.Path(here, '../root/{ETCD}').read_text().count('force'))",
+    )
+    return machine
+
+
+def test_a_lone_survivor_goes_on_by_itself(make: Callable[..., Machine]) -> None:
+    machine = survivor(make())
+    machine.answer(
+        "^systemctl restart kubelet",
+        does="import shutil\n"
+        f"shutil.copy(os.path.join(here, '../root/{ETCD}'),"
+        " os.path.join(here, f'manifest-{len(os.listdir(here))}'))",
+    )
+    result = machine.run("control-plane.sh", "alone")
+    assert result.status == 0, result
+    written = sorted(machine.fakes.glob("manifest-*"), key=lambda path: path.stat().st_mtime_ns)
+    first, second = (path.read_text() for path in written)
+    assert first == MANIFEST.replace("- etcd\n", "- etcd\n    - --force-new-cluster\n")
+    assert second == machine.read(ETCD) == MANIFEST
+
+
+def test_a_cut_off_survivor_loses_the_flag_first(make: Callable[..., Machine]) -> None:
+    machine = survivor(make())
+    machine.place(ETCD, MANIFEST + "    - --force-new-cluster\n")
+    assert machine.run("control-plane.sh", "alone").status == 0
+    assert machine.read(ETCD) == MANIFEST
+    assert len(machine.called("systemctl restart kubelet")) == 1
+
+
+def test_nobody_goes_on_alone_beside_another_one(make: Callable[..., Machine]) -> None:
+    machine = survivor(make())
+    others(machine, a22=LISTENING)
+    result = machine.run("control-plane.sh", "alone")
+    assert result.status == 1
+    assert "another control plane is there (10.8.0.22" in result.log
+    assert machine.read(ETCD) == MANIFEST

@@ -26,6 +26,7 @@ from addons.settings import AddonsSettings
 from addons.snapshots import keep_kinds
 from components.addons import Addons, AddonsArgs, charts
 from config import ConfigError, load
+from settings.backup import Backup
 from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
 
 CHART = "helm.sh/v4:Chart"
@@ -101,6 +102,7 @@ def install(
                 gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
                 vip="10.8.0.10",
                 etcd_heartbeat=500,
+                backup=Backup(),
                 ingress_node_ports=(30080, 30443),
                 floating_ip=pulumi.Output.from_input("203.0.113.7"),
                 control_planes=[pulumi.CustomResource("test:index:Gate", "demo-gate", {})],

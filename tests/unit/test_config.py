@@ -302,3 +302,32 @@ def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
     secrets = config.secrets_from_pulumi()
     assert secrets.keys == {"addons"}
     assert secrets.ssh_private_key is not None
+
+
+class TestBackup:
+    BUCKET: ClassVar[dict[str, Any]] = {
+        "endpoint": "https://object.example.org",
+        "name": "backups",
+        "accessKey": "AKEY",
+    }
+
+    def test_snapshots_are_taken_unless_told_otherwise(self) -> None:
+        assert cluster().backup.places == ("disk",)
+        assert cluster(backup={"enabled": False}).backup.places == ()
+
+    def test_a_bucket_needs_its_secret_key(self) -> None:
+        assert told(backup={"bucket": self.BUCKET}) == [
+            "backupSecretKey: backup.bucket needs it: `pulumi config set --secret backupSecretKey`"
+        ]
+        raw = {**LEAST, "backup": {"bucket": self.BUCKET}, "backupSecretKey": "s"}
+        got = load(raw, "demo", secret=["backupSecretKey"])
+        assert got.backup.places == ("disk", "bucket")
+
+    def test_the_secret_key_is_a_secret(self) -> None:
+        [line] = told(backup={"bucket": self.BUCKET}, backupSecretKey="s")
+        assert line.startswith("backupSecretKey: set it anew, as a secret: ")
+
+    def test_a_restore_needs_a_bucket(self) -> None:
+        assert told(backup={"restore": "demo-1/x.db.gz"}) == [
+            "backup.restore = demo-1/x.db.gz: it is read from backup.bucket; set that, too"
+        ]

@@ -156,6 +156,8 @@ def test_each_alert_has_its_line_in_the_runbook() -> None:
         snapshot_jobs=["nightly"],
         snapshot_namespace="snapshots",
         reboots=True,
+        backup_hours=6,
+        backup_places=["disk", "bucket"],
     )
     ours = {alert.name for group in alerts.groups(everything).values() for alert in group}
     _, _, table = OPERATIONS.partition("| alert | first look |\n")

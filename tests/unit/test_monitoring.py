@@ -25,6 +25,8 @@ WATCHED = Watched(
     snapshot_jobs=("nightly", "weekly"),
     snapshot_namespace="snapshots",
     reboots=True,
+    backup_hours=6,
+    backup_places=("disk", "bucket"),
 )
 
 
@@ -41,7 +43,7 @@ def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
     found = list(every())
     assert len({alert.name for alert in found}) == len(found) > 15
     for alert in found:
-        assert re.fullmatch(r"\d+[md]", alert.lasting), alert.name
+        assert re.fullmatch(r"\d+[mhd]", alert.lasting), alert.name
         assert alert.summary.endswith("."), alert.name
         assert alert.action.endswith("."), alert.name
 
@@ -86,10 +88,20 @@ def test_the_numbers_are_those_of_the_cluster() -> None:
         (replace(WATCHED, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(WATCHED, snapshot_jobs=()), {"SnapshotsLate"}),
         (replace(WATCHED, reboots=False), {"NodeRebootOverdue"}),
+        (replace(WATCHED, backup_places=()), {"EtcdBackupLate", "EtcdBackupMissing"}),
     ],
 )
 def test_what_cannot_happen_has_no_alert(watched: Watched, missing: set[str]) -> None:
     assert not missing & names(watched)
+
+
+def test_a_backup_is_late_after_two_intervals() -> None:
+    by_name = {alert.name: alert for alert in every(replace(WATCHED, backup_hours=12))}
+    assert by_name["EtcdBackupLate"].expression.endswith(f"> {24 * 3600}")
+    assert by_name["EtcdBackupMissing"].lasting == "24h"
+    assert 'place="bucket"' in by_name["EtcdBackupMissing"].expression
+    on_disk = {alert.name: alert for alert in every(replace(WATCHED, backup_places=("disk",)))}
+    assert 'place="disk"' in on_disk["EtcdBackupMissing"].expression
 
 
 def test_the_only_gateway_is_critical() -> None:

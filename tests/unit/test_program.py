@@ -334,6 +334,34 @@ METAL = {
 }
 
 
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+BUCKET = {"endpoint": "https://object.example.org/", "name": "backups", "accessKey": "AKEY"}
+
+
+def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with() -> None:
+    name = "demo-12345678/20261122T010000Z-demo-master-1.db.gz"
+    made = run(
+        {"backup": {"bucket": BUCKET, "restore": name}, "backupSecretKey": "very-secret"},
+        secret=["backupSecretKey"],
+    )
+    first, second = (command(made, f"demo-master-{index}-bootstrap") for index in range(2))
+    bucket = dict(line.split("=", 1) for line in file_of(first, "bucket.env").splitlines())
+    assert bucket["BUCKET_ENDPOINT"] == "https://object.example.org"
+    assert bucket["BUCKET_SECRET_KEY"] == "very-secret"
+    assert node_env(first)["RESTORE"] == name
+    assert "RESTORE" not in node_env(second)
+    assert "very-secret" not in file_of(first, "node.env")
+    # The other machines have nothing to do with it.
+    for other in ("demo-worker-0-bootstrap", "demo-gateway-0-configure", "demo-master-0-gate"):
+        assert "bucket.env" not in files(command(made, other))
+
+
+def test_without_backups_no_timer_is_asked_for(fresh: Run) -> None:
+    assert node_env(command(fresh, "demo-master-0-bootstrap"))["BACKUP_HOURS"] == "6"
+    none = run({"backup": {"enabled": False}})
+    assert "BACKUP_HOURS" not in node_env(command(none, "demo-master-0-bootstrap"))
+
+
 def test_packages_may_come_from_mirrors() -> None:
     url = "https://packages.example.org"
     distribution = {"archive": f"{url}/debian", "security": f"{url}/debian-security"}
@@ -361,14 +389,23 @@ def test_the_contract_names_all_that_a_folder_holds() -> None:
             "oidc": {
                 "issuerUrl": "https://login.example.org",
                 "clientId": "kubernetes",
-                "caCertificate": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                "caCertificate": CERTIFICATE,
             },
             "addons": {
                 **MINIMAL["addons"],
                 "imageRegistry": "r.example/m",
                 "kured": {"enabled": True},
             },
-        }
+            "backup": {
+                "bucket": {
+                    **BUCKET,
+                    "caCertificate": CERTIFICATE,
+                },
+                "restore": "demo-12345678/x.db.gz",
+            },
+            "backupSecretKey": "very-secret",
+        },
+        secret=["backupSecretKey"],
     )
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
     held = {name.rpartition("/")[2] for each in folders for name in files(each)}

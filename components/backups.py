@@ -1,0 +1,54 @@
+"""What a control plane needs to take snapshots of etcd, and to begin again with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+
+import versions
+from addons.install import mirrored
+from components.remote import environment_file
+from config import Cluster
+from settings.backup import Backup
+
+# Has etcdutl. Kubernetes' own image of etcd is asked for it first, but had none for years.
+ETCD_IMAGE = f"gcr.io/etcd-development/etcd:{versions.ETCD_TOOLS}"
+
+
+def environment(cluster: Cluster, *, initialises: bool) -> Mapping[str, str]:
+    """The node.env keys; `initialises` says whether this one may begin a cluster."""
+    backup = cluster.backup
+    values = {
+        "BACKUP_KEEP": str(backup.keep),
+        "ETCD_IMAGE": mirrored(ETCD_IMAGE, cluster.addons.image_registry),
+    }
+    if backup.enabled:
+        values["BACKUP_HOURS"] = str(backup.interval_hours)
+    if backup.restore is not None and initialises:
+        values["RESTORE"] = backup.restore
+    return values
+
+
+def files(backup: Backup, secret_key: pulumi.Input[str] | None) -> Mapping[str, pulumi.Input[str]]:
+    """The files that say which bucket there is; none without one."""
+    bucket = backup.bucket
+    if bucket is None:
+        return {}
+    found: dict[str, pulumi.Input[str]] = {
+        "bucket.env": pulumi.Output.secret(secret_key).apply(
+            lambda key: environment_file(
+                {
+                    "BUCKET_ENDPOINT": bucket.endpoint.rstrip("/"),
+                    "BUCKET_REGION": bucket.region,
+                    "BUCKET_NAME": bucket.name,
+                    "BUCKET_KEEP": bucket.keep,
+                    "BUCKET_ACCESS_KEY": bucket.access_key,
+                    "BUCKET_SECRET_KEY": key or "",
+                }
+            )
+        )
+    }
+    if bucket.ca_certificate is not None:
+        found["bucket-ca.crt"] = bucket.ca_certificate
+    return found

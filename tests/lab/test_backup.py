@@ -1,0 +1,178 @@
+"""Snapshots of etcd in a bucket, the loss of most control planes and of all, and what brings the
+cluster back. Every machine that is lost is deleted in OpenStack, behind the program's back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import image, settings
+from tests.lab.cluster import Cluster, left_in_project, run
+from tests.lab.object_store import ObjectStore
+from tests.smoke.live import until
+
+MASTERS = ["backup-master-0", "backup-master-1", "backup-master-2"]
+NODES = [*MASTERS, "backup-worker-0"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
+    """The key `backup`."""
+    bucket = {
+        "endpoint": store.endpoint,
+        "region": store.region,
+        "name": store.bucket,
+        "accessKey": store.access_key,
+        "keep": 2,
+    }
+    return {"keep": 1, "bucket": bucket, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster(store: ObjectStore) -> Iterator[Cluster]:
+    """Up, with a bucket; whatever happens it is destroyed at the end."""
+    size = settings.cluster(image=image.ensure(), gateways=1, masters=3, workers=1)
+    made = Cluster("backup", {**size, "backup": backup(store)})
+    made.set_secret("backupSecretKey", store.secret_key)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+def take_backup(cluster: Cluster, master: str) -> None:
+    """What the timer starts."""
+    cluster.ssh(master, "sudo systemctl start openstack-kubernetes-backup.service")
+
+
+def refresh_and_up(cluster: Cluster) -> None:
+    """What the runbooks say after the loss of machines."""
+    cluster.stack.pulumi("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs")
+    cluster.stack.write_kubeconfig(cluster.kubeconfig)
+
+
+def remember(cluster: Cluster, name: str) -> None:
+    cluster.kubectl("create", "secret", "generic", name, "--from-literal=word=kept")
+
+
+def remembered(cluster: Cluster) -> set[str]:
+    """Those of the test's Secrets that the cluster knows, and can decrypt."""
+    listed = json.loads(cluster.kubectl("get", "secrets", "-o", "json"))["items"]
+    assert all(each["data"]["word"] == "a2VwdA==" for each in listed)
+    return {each["metadata"]["name"] for each in listed}
+
+
+def not_running(cluster: Cluster) -> list[str]:
+    listed = json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+    return [
+        each["metadata"]["name"]
+        for each in listed
+        if not any(
+            c["type"] == "Ready" and c["status"] == "True"
+            for c in each["status"].get("conditions", ())
+        )
+    ]
+
+
+def lose(*masters: str) -> None:
+    run("openstack", "server", "delete", "--wait", *masters)
+
+
+def assert_whole(cluster: Cluster) -> None:
+    """Every node Ready, and three etcd members that are well."""
+    assert cluster.nodes() == dict.fromkeys(NODES, True)
+    health = cluster.etcdctl(MASTERS[0], "endpoint", "health", "--cluster", "--write-out=json")
+    assert [each["health"] for each in json.loads(health)] == [True, True, True]
+
+
+def test_each_control_plane_puts_its_snapshots_into_the_bucket(
+    cluster: Cluster, store: ObjectStore
+) -> None:
+    # The first by the timer or by the test, whichever comes first.
+    for _ in range(3):
+        for master in MASTERS:
+            take_backup(cluster, master)
+    folders = {name.split("/")[0] for name in store.names()}
+    assert len(folders) == 1
+    for master in MASTERS:
+        of_this = [name for name in store.names() if name.endswith(f"-{master}.db.gz")]
+        assert len(of_this) == 2, store.names()
+        assert len(cluster.ssh(master, "sudo ls /var/backups/etcd").split()) == 1
+    told = cluster.ssh(MASTERS[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
+    assert 'place="disk"' in told
+    assert 'place="bucket"' in told
+    listed = cluster.ssh(
+        MASTERS[0], "sudo /usr/local/lib/openstack-kubernetes/backup.sh list 2>/dev/null"
+    )
+    assert set(store.names()) <= set(listed.split())
+
+
+def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
+    for master in MASTERS:
+        timer = cluster.ssh(master, "systemctl is-active openstack-kubernetes-backup.timer")
+        assert timer == "active\n"
+
+
+def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
+    remember(cluster, "before-the-loss")
+    lose(*MASTERS[:2])
+    cluster.ssh(MASTERS[2], "sudo /usr/local/lib/openstack-kubernetes/control-plane.sh alone")
+    assert remembered(cluster) == {"before-the-loss"}
+    refresh_and_up(cluster)
+    assert_whole(cluster)
+    assert remembered(cluster) == {"before-the-loss"}
+
+
+def test_without_any_control_plane_nobody_begins_empty(
+    cluster: Cluster, store: ObjectStore
+) -> None:
+    take_backup(cluster, MASTERS[1])
+    remember(cluster, "after-the-backup")
+    lose(*MASTERS)
+    refused = cluster.stack.pulumi(
+        *("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs"),
+        capture=True, check=False,
+    )  # fmt: skip
+    newest = store.names()[-1]
+    assert newest.endswith("-backup-master-1.db.gz")
+    assert refused.returncode != 0
+    told = refused.stdout + refused.stderr
+    assert f"pulumi config set --path backup.restore {newest}" in told
+
+
+def test_the_cluster_comes_back_as_the_snapshot_had_it(
+    cluster: Cluster, store: ObjectStore
+) -> None:
+    cluster.stack.configure({"backup": backup(store, restore=store.names()[-1])})
+    refresh_and_up(cluster)
+    assert_whole(cluster)
+    assert remembered(cluster) == {"before-the-loss"}
+
+
+def test_it_works_as_before(cluster: Cluster) -> None:
+    until(lambda: not not_running(cluster), "every pod to run", 180)
+    cluster.kubectl("run", "new", "--image=registry.k8s.io/pause:3.10.2")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/new", "--timeout=60s")
+    remember(cluster, "after-the-restore")
+    take_backup(cluster, MASTERS[0])
+
+
+def test_then_the_setting_can_go_and_nothing_else_changes(
+    cluster: Cluster, store: ObjectStore
+) -> None:
+    cluster.up(backup=backup(store))
+    assert_whole(cluster)
+    assert remembered(cluster) == {"before-the-loss", "after-the-restore"}
+    assert cluster.up() == {}
+    cluster.destroy()
+    assert left_in_project() == {}

@@ -1,0 +1,210 @@
+"""backup.sh: snapshots of etcd on the disk and in the bucket, and what the alerts are told."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.scripts.conftest import COMMON, STORE, Machine, Result
+
+BACKUPS = "var/backups/etcd"
+METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
+FOLDER = f"demo-{hashlib.sha256(b'the CA' + bytes([10])).hexdigest()[:8]}"
+
+
+def store(machine: Machine, pattern: str, answer: str = "", status: str = "200") -> None:
+    """What the object store answers to requests that match."""
+    machine.answer(f"^curl .*{pattern}", does=STORE.format(answer=answer, status=status))
+
+
+def listing(*names: str) -> str:
+    keys = "".join(f"<Contents><Key>{name}</Key></Contents>" for name in names)
+    return f"<ListBucketResult><IsTruncated>false</IsTruncated>{keys}</ListBucketResult>"
+
+
+@pytest.fixture
+def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
+    """A control plane whose etcd runs."""
+
+    def machine(*, bucket: bool = False, **values: str) -> Machine:
+        env = {
+            **COMMON, "ROLE": "control-plane", "NODE_NAME": "demo-master-0",
+            "NODE_IP": "10.8.0.21", "BACKUP_KEEP": "2", **values,
+        }  # fmt: skip
+        made = make_machine(env)
+        made.place("var/lib/etcd/member/snap/db", "x" * 1000)
+        made.answer("^df ", "Avail\n1000000\n")
+        made.answer("^crictl ps", "etcd-id\n")
+        made.answer(
+            "^crictl exec etcd-id etcdctl .*snapshot save",
+            does="import pathlib; pathlib.Path(here, '../root/var/lib/etcd/.snapshot')"
+            ".write_text('the data')",
+        )
+        if bucket:
+            made.write(
+                "bucket.env",
+                "BUCKET_ENDPOINT=https://object.example.org\nBUCKET_REGION=here\n"
+                "BUCKET_NAME=backups\nBUCKET_KEEP=2\nBUCKET_ACCESS_KEY=AKEY\n"
+                "BUCKET_SECRET_KEY='se\"cr\\et'\n",
+            )
+            store(machine=made, pattern="", answer=listing())
+        return made
+
+    return machine
+
+
+def take(machine: Machine) -> Result:
+    return machine.run("backup.sh", "take")
+
+
+def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) -> None:
+    machine = make()
+    result = take(machine)
+    assert result.status == 0, result
+    [snapshot] = (machine.root / BACKUPS).iterdir()
+    assert re.fullmatch(r"\d{8}T\d{6}Z-demo-master-0\.db\.gz", snapshot.name)
+    assert gzip.decompress(snapshot.read_bytes()) == b"the data"
+    assert snapshot.stat().st_mode & 0o777 == 0o600
+    assert snapshot.parent.stat().st_mode & 0o777 == 0o700
+    assert not machine.has("var/lib/etcd/.snapshot")
+    assert not machine.called("curl")
+
+
+def test_the_oldest_of_this_control_plane_go(make: Callable[..., Machine]) -> None:
+    machine = make()
+    for name in ("20260101T000000Z-demo-master-0", "20260102T000000Z-demo-master-0"):
+        machine.place(f"{BACKUPS}/{name}.db.gz")
+    assert take(machine).status == 0
+    kept = sorted(each.name[:8] for each in (machine.root / BACKUPS).iterdir())
+    assert len(kept) == 2
+    assert kept[0] == "20260102"
+
+
+def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^df ", "Avail\n1999\n")
+    result = take(machine)
+    assert result.status == 1
+    assert "no room for a snapshot: etcd's database has 1000 bytes, its disk 1999" in result.log
+    assert not machine.called("snapshot save")
+
+
+def test_a_snapshot_that_failed_is_none(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^crictl exec", status=1, complains="context deadline exceeded\n")
+    result = take(machine)
+    assert result.status == 1
+    assert "context deadline exceeded" in result.log
+    assert not machine.has(METRICS)
+    assert not list((machine.root / BACKUPS).iterdir())
+
+
+def test_where_no_etcd_runs_it_says_so(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^crictl ps", "")
+    result = take(machine)
+    assert result.status == 1
+    assert "no etcd runs on this machine" in result.log
+
+
+def test_the_bucket_gets_a_copy_below_the_clusters_name(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    result = take(machine)
+    assert result.status == 0, result
+    [put] = machine.called("--upload-file")
+    [snapshot] = (machine.root / BACKUPS).iterdir()
+    assert put.endswith(f"https://object.example.org/backups/{FOLDER}/{snapshot.name}")
+    assert hashlib.sha256(snapshot.read_bytes()).hexdigest() in put
+
+
+def test_the_secret_key_is_in_no_command_line_and_no_log(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    result = take(machine)
+    login = (machine.fakes / "login").read_text()
+    assert 'user = "AKEY:se\\"cr\\\\et"\naws-sigv4 = "aws:amz:here:s3"\n' in login
+    assert "cr\\et" not in "".join(machine.calls) + result.log + machine.journal
+
+
+def test_the_oldest_in_the_bucket_go_of_this_control_plane_only(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(bucket=True)
+    names = [f"{FOLDER}/2026010{day}T000000Z-demo-master-0.db.gz" for day in (3, 1, 2)]
+    others = f"{FOLDER}/20250101T000000Z-demo-master-1.db.gz"
+    store(machine, "list-type=2", listing(others, *names))
+    assert take(machine).status == 0
+    [gone] = machine.called("--request DELETE")
+    assert gone.endswith(names[1])
+
+
+def test_a_refused_copy_says_why_and_keeps_the_one_on_the_disk(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(bucket=True)
+    refusal = "<Error><Code>SignatureDoesNotMatch</Code><Message>wrong key</Message></Error>"
+    store(machine, "--upload-file", refusal, "403")
+    result = take(machine)
+    assert result.status == 1
+    assert "answers 403 SignatureDoesNotMatch: wrong key" in result.log
+    assert "is on this disk, but not in the bucket backups" in result.log
+    assert list((machine.root / BACKUPS).iterdir())
+    told = machine.read(METRICS)
+    assert 'place="disk"' in told
+    assert 'place="bucket"' not in told
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_the_alerts_are_told_when_there_was_last_one(
+    make: Callable[..., Machine], bucket: bool
+) -> None:
+    machine = make(bucket=bucket)
+    assert take(machine).status == 0
+    told = dict(re.findall(r'^\w+{place="(\w+)"} (\d+)$', machine.read(METRICS), re.MULTILINE))
+    assert set(told) == ({"disk", "bucket"} if bucket else {"disk"})
+    assert all(int(each) > 1_700_000_000 for each in told.values())
+    # node-exporter is nobody in particular.
+    assert (machine.root / METRICS).stat().st_mode & 0o777 == 0o644
+
+
+def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.place(f"{BACKUPS}/20260102T000000Z-demo-master-0.db.gz")
+    there = f"{FOLDER}/20260101T000000Z-demo-master-1.db.gz"
+    store(machine, "list-type=2", listing(there))
+    result = machine.run("backup.sh", "list")
+    assert result.status == 0, result
+    assert "  20260102T000000Z-demo-master-0.db.gz\n" in result.stdout
+    assert f"  {there}\n" in result.stdout
+
+
+def test_a_proxy_leads_to_the_store(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.write("proxy.env", "HTTPS_PROXY=http://proxy.example.org:3128\n")
+    machine.answer("^curl", does="assert os.environ['HTTPS_PROXY']\n" + _ok())
+    assert take(machine).status == 0
+
+
+def test_a_store_that_falls_silent_is_asked_again(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.answer("^curl .*--upload-file", "000", status=28, complains="timed out\n", times=2)
+    assert take(machine).status == 0
+    assert len(machine.called("--upload-file")) == 3
+
+
+def test_a_store_that_stays_silent_is_named(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.answer("^curl .*--upload-file", "000", status=28, complains="timed out\n")
+    result = take(machine)
+    assert result.status == 1
+    assert "timed out" in result.log
+    assert "https://object.example.org/backups answers nothing whole" in result.log
+
+
+def _ok() -> str:
+    values: dict[str, Any] = {"answer": listing(), "status": "200"}
+    return STORE.format(**values)

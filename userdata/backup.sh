@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Snapshots of etcd, on every control plane.
+#
+#   backup.sh take   one on this disk, and in the bucket if there is one (its timer runs this);
+#                    the oldest ones of this control plane go
+#   backup.sh list   those that are here, and those of the cluster in the bucket
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bucket.sh
+source "$HERE/bucket.sh"
+
+BACKUPS=$ROOT/var/backups/etcd
+ETCD_DATA=$ROOT/var/lib/etcd
+METRICS=$METRICS_DIR/backup.prom
+
+take() {
+  local name
+  name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
+  need_room
+  snapshot "$name"
+  prune_here
+  report disk
+  has_bucket || return 0
+  step "copy to the bucket $BUCKET_NAME"
+  bucket_put "$BACKUPS/$name" "$(bucket_folder)/$name" ||
+    die "$name is on this disk, but not in the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: see why above"
+  report bucket
+  prune_bucket
+}
+
+# A snapshot is as large as the database, and etcd must never find its disk full.
+need_room() {
+  local database free
+  database=$(stat -c %s -- "$ETCD_DATA/member/snap/db")
+  free=$(df --output=avail --block-size=1 -- "$ETCD_DATA" | tail -n 1)
+  ((free > 2 * database)) ||
+    die "no room for a snapshot: etcd's database has $database bytes, its disk $free left; twice as much is asked for"
+}
+
+snapshot() {
+  local etcd part=$ETCD_DATA/.snapshot pki=/etc/kubernetes/pki/etcd
+  step "snapshot"
+  etcd=$(crictl ps --quiet --state Running --name '^etcd$') || die "crictl does not answer" containerd.service
+  [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
+  install -d -m 0700 -- "$BACKUPS"
+  rm -f -- "$part"*
+  at_exit "rm -f -- '$part' '$part.part' '$BACKUPS'/.new.*"
+  # Of this member alone: it needs no majority.
+  run crictl exec "$etcd" etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" \
+    --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" \
+    --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd made no snapshot"
+  (umask 077 && gzip -1 <"$part" >"$BACKUPS/.new.$1")
+  sync -- "$BACKUPS/.new.$1"
+  mv -- "$BACKUPS/.new.$1" "$BACKUPS/$1"
+  rm -f -- "$part"
+  log "$1: $(stat -c %s -- "$BACKUPS/$1") bytes"
+}
+
+# Their names begin with the time.
+prune_here() {
+  local old
+  for old in $(own_names here | head -n "-$BACKUP_KEEP"); do
+    rm -f -- "$BACKUPS/$old"
+  done
+}
+
+prune_bucket() {
+  local old
+  for old in $(own_names bucket | head -n "-$BUCKET_KEEP"); do
+    bucket_delete "$old" || die "$old could not be deleted from the bucket: see why above"
+  done
+}
+
+# own_names here|bucket: this control plane's, the oldest first.
+own_names() {
+  "$1" | { grep -- "Z-$NODE_NAME\.db\.gz\$" || true; } | sort
+}
+
+here() {
+  [[ ! -d $BACKUPS ]] || (cd -- "$BACKUPS" && compgen -G '*.db.gz') || true # none yet
+}
+
+bucket() {
+  bucket_list "$(bucket_folder)/"
+}
+
+# report PLACE: for the alerts, when there was last a new one in which place.
+report() {
+  local place
+  mkdir -p -- "$METRICS_DIR"
+  date +%s >"$STATE_DIR/backup-$1"
+  {
+    echo '# HELP openstack_kubernetes_etcd_backup_timestamp_seconds When the newest snapshot of this control plane was made.'
+    echo '# TYPE openstack_kubernetes_etcd_backup_timestamp_seconds gauge'
+    for place in disk bucket; do
+      [[ $place == disk ]] || has_bucket || continue
+      [[ ! -e $STATE_DIR/backup-$place ]] ||
+        echo "openstack_kubernetes_etcd_backup_timestamp_seconds{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
+    done
+  } >"$METRICS.new"
+  mv -- "$METRICS.new" "$METRICS"
+}
+
+list() {
+  echo "on this control plane, in $BACKUPS:"
+  here | sort | sed 's/^/  /'
+  has_bucket || return 0
+  echo "in the bucket $BUCKET_NAME, for backup.restore:"
+  bucket | sort | sed 's/^/  /'
+}
+
+require_root
+load_env NODE_NAME CLUSTER_NAME BACKUP_KEEP
+load_bucket
+case $VERB in
+  take)
+    # Not lib.sh's lock: a run that waits for the cluster must not keep a backup from being made.
+    mkdir -p -- "$RUN_DIR" "$STATE_DIR"
+    exec 9>"$RUN_DIR/backup.lock"
+    flock --nonblock 9 || die "another backup is at work"
+    take
+    ;;
+  list) list ;;
+  *) die "usage: backup.sh take|list" ;;
+esac
