@@ -240,6 +240,7 @@ leave() {
     wait_for_volumes "$alive"
   fi
   if [[ $ROLE == control-plane ]]; then
+    hand_over_leadership
     step "remove the etcd member"
     NODE_IP=$TARGET_IP
     remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
@@ -296,6 +297,28 @@ quorum_survives() {
   else
     log "etcd keeps $voters members without $NODE_NAME, $well of them healthy"
   fi
+}
+
+# Without a leader nothing can be read or written for an election timeout, which is seconds.
+hand_over_leadership() {
+  local id status name peers clients learner
+  leads || return 0
+  step "hand over etcd's leadership"
+  while IFS=, read -r id status name peers clients learner; do
+    [[ ${status# } == started && ${learner# } != true && $clients != *"//$TARGET_IP:2379"* ]] || continue
+    if etcdctl_elsewhere --endpoints="https://$TARGET_IP:2379" move-leader "$id" >/dev/null; then
+      log "${name# } leads etcd now"
+      return
+    fi
+  done < <(etcdctl_elsewhere member list)
+  log "no other member took the leadership: etcd elects a leader when this one is gone"
+}
+
+# leads: does the node that leaves lead etcd? The first of the true and false in its line says so.
+leads() {
+  local line
+  line=$(etcdctl_elsewhere endpoint status --cluster --command-timeout=5s 2>/dev/null | grep -F "//$TARGET_IP:2379,") || return
+  [[ $line =~ ,\ (true|false), && ${BASH_REMATCH[1]} == true ]]
 }
 
 cordon() {

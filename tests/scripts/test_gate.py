@@ -502,6 +502,48 @@ def test_a_control_plane_leaves_etcd_before_its_machine_is_reset(
     assert not any(" exec etcd-c " in line for line in machine.calls)
 
 
+def endpoint_status(last: int, *, leads: bool) -> str:
+    """A line of `etcdctl endpoint status`."""
+    size = "20 MB, 9 MB, 55%, 4.3 GB"
+    leading = str(leads).lower()
+    versions = "3.6.8, 3.6.0"
+    url = f"https://10.8.0.{last}:2379"
+    return f"{url}, {last}, {versions}, {size}, {leading}, false, 3, 9, 9, , , false\n"
+
+
+def test_a_leader_hands_over_before_it_leaves_etcd(master: Callable[..., Machine]) -> None:
+    machine = master()
+    machine.answer(
+        "endpoint status", endpoint_status(21, leads=False) + endpoint_status(23, leads=True)
+    )
+    result = leave(machine)
+    assert result.status == 0, result
+    machine.order(
+        " drain ", "--endpoints=https://10.8.0.23:2379 move-leader 21", "member remove 23"
+    )
+
+
+def test_who_does_not_lead_hands_nothing_over(master: Callable[..., Machine]) -> None:
+    machine = master()
+    machine.answer(
+        "endpoint status", endpoint_status(21, leads=True) + endpoint_status(23, leads=False)
+    )
+    assert leave(machine).status == 0
+    assert not machine.called("move-leader")
+
+
+def test_a_leader_that_nobody_relieves_leaves_all_the_same(
+    master: Callable[..., Machine],
+) -> None:
+    machine = master()
+    machine.answer("endpoint status", endpoint_status(23, leads=True))
+    machine.answer("move-leader", status=1)
+    result = leave(machine)
+    assert result.status == 0, result
+    assert "no other member took the leadership" in result.log
+    assert machine.called("member remove 23")
+
+
 @pytest.mark.parametrize(
     ("members", "well", "status"),
     [
