@@ -191,16 +191,18 @@ def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     wanted = cluster.control_plane.etcd_volume
     names = (f"{cluster.node_name('master', i)}-etcd" for i in range(cluster.master_count))
     there = {name: facts.volumes[name] for name in names if name in facts.volumes}
+    if not there:
+        return
     if wanted is None:
-        for name in list(there)[:1]:
-            yield Fault(
-                "controlPlane.etcdVolume",
-                MISSING,
-                f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
-            )
+        name = next(iter(there))
+        yield Fault(
+            "controlPlane.etcdVolume",
+            MISSING,
+            f"etcd's data is on the volume {name}, which would be deleted with it; set it back",
+        )
         return
     # Some have it: they are being enlarged one by one, or were.
-    if there and wanted.size not in there.values():
+    if wanted.size not in there.values():
         name, size = next(iter(there.items()))
         yield Fault(
             "controlPlane.etcdVolume.size",

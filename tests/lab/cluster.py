@@ -91,6 +91,19 @@ class Cluster:
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return {node["metadata"]["name"]: is_ready(node) for node in listed}
 
+    def pods(self) -> list[dict[str, Any]]:
+        """Every pod, as the API has it."""
+        listed: dict[str, Any] = json.loads(self.kubectl("get", "pods", "-A", "-o", "json"))
+        return list(listed["items"])
+
+    def pods_not_ready(self) -> list[str]:
+        """The names of pods that still start; those of jobs that are done do not count."""
+        return [
+            each["metadata"]["name"]
+            for each in self.pods()
+            if each["status"]["phase"] != "Succeeded" and not is_ready(each)
+        ]
+
     @cached_property
     def ssh_key(self) -> Path:
         """A file with the key to the machines."""
@@ -137,9 +150,10 @@ class Cluster:
         self.stack.pulumi("destroy", "--yes", "--skip-preview")
 
 
-def is_ready(node: Mapping[str, Any]) -> bool:
-    """Whether the Node object says Ready."""
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+def is_ready(node_or_pod: Mapping[str, Any]) -> bool:
+    """Whether the object says Ready."""
+    conditions = node_or_pod["status"].get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def run(*command: str, stdin: str | None = None, check: bool = True, **environment: str) -> str:

@@ -236,7 +236,7 @@ def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, 
         *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
         *("--for=condition=Available", "--timeout=300s"),
     )
-    until(lambda: not starting(cluster), "every pod ready", 300)
+    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
     seconds = time.monotonic() - start
     print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)
     assert seconds < 300
@@ -376,7 +376,7 @@ def test_a_node_reboots_when_no_alert_forbids_it(cluster: Cluster) -> None:
 
     # Kured's pod looks once a minute at first.
     until(back, "it takes pods again", 240)
-    until(lambda: not starting(cluster), "every pod ready", 300)
+    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
     assert {node: cluster.ssh(node, BOOT_ID) for node in others} == {
         node: boots[node] for node in others
     }
@@ -462,20 +462,6 @@ def snapshots(cluster: Cluster) -> list[str]:
     """Names of the snapshots in the default namespace."""
     listed = json.loads(cluster.kubectl("get", "volumesnapshots", "-o", "json"))["items"]
     return sorted(each["metadata"]["name"] for each in listed)
-
-
-def starting(cluster: Cluster) -> list[str]:
-    """Pods that are not ready yet; those of jobs do not count."""
-    listed = json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
-    return [
-        each["metadata"]["name"]
-        for each in listed
-        if each["status"]["phase"] != "Succeeded"
-        and not any(
-            c["type"] == "Ready" and c["status"] == "True"
-            for c in each["status"].get("conditions", [])
-        )
-    ]
 
 
 def top(cluster: Cluster) -> str:

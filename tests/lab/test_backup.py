@@ -72,18 +72,6 @@ def remembered(cluster: Cluster) -> set[str]:
     return {each["metadata"]["name"] for each in listed}
 
 
-def not_running(cluster: Cluster) -> list[str]:
-    listed = json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
-    return [
-        each["metadata"]["name"]
-        for each in listed
-        if not any(
-            c["type"] == "Ready" and c["status"] == "True"
-            for c in each["status"].get("conditions", ())
-        )
-    ]
-
-
 def lose(*masters: str) -> None:
     run("openstack", "server", "delete", "--wait", *masters)
 
@@ -160,7 +148,7 @@ def test_the_cluster_comes_back_as_the_snapshot_had_it(
 
 
 def test_it_works_as_before(cluster: Cluster) -> None:
-    until(lambda: not not_running(cluster), "every pod to run", 180)
+    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
     cluster.kubectl("run", "new", "--image=registry.k8s.io/pause:3.10.2")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/new", "--timeout=60s")
     remember(cluster, "after-the-restore")

@@ -6,7 +6,6 @@ Add-ons that it has not got are there when somebody put their charts into the ca
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -121,31 +120,11 @@ def cluster(mirror: Path, node_image: str, addons: dict[str, Any]) -> Iterator[C
         made.destroy()
 
 
-def pods(cluster: Cluster) -> list[dict[str, Any]]:
-    """Every pod, the control plane's own too."""
-    found: list[dict[str, Any]] = json.loads(
-        cluster.kubectl("get", "pods", "-A", "-o", "json")
-    )["items"]  # fmt: skip
-    return found
-
-
-def not_ready(cluster: Cluster) -> list[str]:
-    """Pods that still start."""
-    return [
-        each["metadata"]["name"]
-        for each in pods(cluster)
-        if not any(
-            c["type"] == "Ready" and c["status"] == "True"
-            for c in each["status"].get("conditions", [])
-        )
-    ]
-
-
 def images(cluster: Cluster) -> set[str]:
     """What the pods ask for; their status may have the name that the image was preloaded under."""
     return {
         container["image"]
-        for each in pods(cluster)
+        for each in cluster.pods()
         for kind in ("initContainers", "containers")
         for container in each["spec"].get(kind, [])
     }
@@ -158,7 +137,7 @@ def test_every_pod_runs(cluster: Cluster, addons: dict[str, Any]) -> None:
             *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
             *("--for=condition=Available", "--timeout=300s"),
         )
-    until(lambda: not not_ready(cluster), "every pod ready", 300)
+    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
     assert cluster.nodes() == {"mirror-master-0": True, "mirror-worker-0": True}
 
 
