@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from settings.base import Name, Settings, Url
 from settings.node_files import Pem
+
+
+def _object_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", value):
+        raise ValueError("must be of letters, digits, '.', '_', '-' and '/' only")
+    return value
+
+
+# What is put into a URL as it is, by a script.
+ObjectName = Annotated[str, AfterValidator(_object_name)]
 
 
 class Bucket(Settings):
@@ -15,11 +26,11 @@ class Bucket(Settings):
 
     endpoint: Url
     """URL of the store, such as `https://object.example.org`; the bucket comes into its path."""
-    name: Name
+    name: ObjectName
     """Name of the bucket, which exists already."""
     access_key: Name
     """ID of the access key; the key itself is the secret `backupSecretKey`."""
-    region: Name = "us-east-1"
+    region: ObjectName = "us-east-1"
     """Region that requests are signed for; most stores of clouds take any."""
     keep: Annotated[int, Field(ge=1)] = 28
     """Number of snapshots kept of each control plane."""
@@ -38,7 +49,7 @@ class Backup(Settings):
     """Number of snapshots kept on each control plane's disk."""
     bucket: Bucket | None = None
     """Where each snapshot is copied to; without it they are lost with the control planes."""
-    restore: Name | None = None
+    restore: ObjectName | None = None
     """Name of a snapshot in the bucket. A cluster that has no control plane any more begins with it
     instead of empty; one that has is not touched. Take it out afterwards."""
 

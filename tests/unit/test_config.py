@@ -327,6 +327,12 @@ class TestBackup:
         [line] = told(backup={"bucket": self.BUCKET}, backupSecretKey="s")
         assert line.startswith("backupSecretKey: set it anew, as a secret: ")
 
+    def test_a_name_that_no_url_holds_is_refused(self) -> None:
+        [line] = told(backup={"restore": "a snapshot"})
+        assert line == (
+            "backup.restore = a snapshot: must be of letters, digits, '.', '_', '-' and '/' only"
+        )
+
     def test_a_restore_needs_a_bucket(self) -> None:
         assert told(backup={"restore": "demo-1/x.db.gz"}) == [
             "backup.restore = demo-1/x.db.gz: it is read from backup.bucket; set that, too"
