@@ -7,6 +7,7 @@
 RESTORING=$STATE_DIR/restoring
 # Informers must never see a revision twice that meant something else (etcd's disaster recovery).
 RESTORED_REVISIONS=1000000000
+RESTORE_POD=openstack-kubernetes-restore
 
 # An empty cluster in the place of one that could be brought back is what nobody wants.
 refuse_to_forget() {
@@ -34,29 +35,73 @@ restore_etcd() {
   bucket_get "$RESTORE" "$work/snapshot.gz" ||
     die "$RESTORE cannot be read from the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: see why above"
   gzip -d -- "$work/snapshot.gz" || die "$RESTORE is damaged"
-  take_etcdutl "$work"
   # It compares the snapshot with the sum at its end.
-  run "$work/etcdutl" snapshot restore "$work/snapshot" --data-dir "$work/data" --name "$NODE_NAME" \
-    --initial-cluster "$NODE_NAME=https://$NODE_IP:2380" \
-    --initial-advertise-peer-urls "https://$NODE_IP:2380" \
-    --bump-revision "$RESTORED_REVISIONS" --mark-compacted || die "etcdutl could not restore $RESTORE"
+  etcdutl "$work" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
+    --initial-cluster="$NODE_NAME=https://$NODE_IP:2380" \
+    --initial-advertise-peer-urls="https://$NODE_IP:2380" \
+    --bump-revision="$RESTORED_REVISIONS" --mark-compacted ||
+    die "etcdutl could not restore $RESTORE: see why above"
   mv -- "$work/data/member" "$ETCD_DATA/member"
   rm -rf -- "$work"
 }
 
-# take_etcdutl FOLDER: out of the image of etcd that kubeadm uses, or that of the etcd project.
-take_etcdutl() {
-  local image images mount=$1/image
+# etcdutl FOLDER ARGUMENT...: with FOLDER as /restore, in a container of kubeadm's etcd image, or of
+# the etcd project's. By crictl alone: no kubelet runs here yet, and ctr cannot mount an image in
+# containerd 2.2.
+etcdutl() {
+  local work=$1 image images
+  shift
   images=$(kubeadm config images list --config "$FOLDER/kubeadm-init.yaml") || die "kubeadm does not name its images"
-  mkdir -- "$mount"
+  at_exit remove_restore_pod
   for image in $(grep '/etcd:' <<<"$images") "$ETCD_IMAGE"; do
-    run crictl pull "$image" || continue
-    run ctr --namespace k8s.io images mount "$image" "$mount" || continue
-    cp -- "$mount/usr/local/bin/etcdutl" "$1/" 2>/dev/null || log "$image has no etcdutl"
-    run ctr --namespace k8s.io images unmount --rm "$mount" || die "$mount cannot be unmounted"
-    [[ ! -e $1/etcdutl ]] || return 0
+    crictl inspecti --quiet "$image" >/dev/null 2>&1 || run crictl pull "$image" || continue
+    remove_restore_pod
+    if run_etcdutl "$work" "$image" "$@"; then
+      remove_restore_pod
+      return
+    fi
+    [[ ! -s $work/etcdutl.log ]] || break # it has run
+    log "$image has no etcdutl"
   done
-  die "no image has etcdutl"
+  [[ ! -e $work/etcdutl.log ]] || sed 's/^/  | /' "$work/etcdutl.log" >&2
+  return 1
+}
+
+# run_etcdutl FOLDER IMAGE ARGUMENT...: its exit status.
+run_etcdutl() {
+  local work=$1 image=$2 id arguments
+  shift 2
+  printf -v arguments ', "%s"' "$@"
+  cat >"$work/pod.json" <<EOT
+{
+  "metadata": {"name": "$RESTORE_POD", "namespace": "kube-system", "uid": "$RESTORE_POD"},
+  "log_directory": "$work",
+  "linux": {"security_context": {"namespace_options": {"network": 2}}}
+}
+EOT
+  cat >"$work/container.json" <<EOT
+{
+  "metadata": {"name": "etcdutl"},
+  "image": {"image": "$image"},
+  "command": ["/usr/local/bin/etcdutl"$arguments],
+  "mounts": [{"host_path": "$work", "container_path": "/restore"}],
+  "log_path": "etcdutl.log"
+}
+EOT
+  id=$(crictl run --no-pull "$work/container.json" "$work/pod.json") || return
+  wait_for "${RESTORE_TIMEOUT:-1800}" "etcdutl" has_exited "$id" || return
+  [[ $(crictl inspect --output go-template --template '{{.status.exitCode}}' "$id") == 0 ]]
+}
+
+has_exited() {
+  [[ $(crictl inspect --output go-template --template '{{.status.state}}' "$1") == CONTAINER_EXITED ]]
+}
+
+remove_restore_pod() {
+  local pod
+  for pod in $(crictl pods --quiet --name "^$RESTORE_POD\$"); do
+    crictl rmp --force "$pod" >/dev/null
+  done
 }
 
 # The snapshot's control planes are machines that are gone, this one's name included.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -719,24 +720,21 @@ def with_snapshot(machine: Machine) -> Machine:
     )
     machine.answer("^kubeadm config images list", "r.example/pause:3\nr.example/etcd:3.6.8-0\n")
     machine.answer(
-        "^ctr .*images mount r.example/etcd",
-        does="import pathlib\n"
-        "tool = pathlib.Path(sys.argv[-1], 'usr/local/bin/etcdutl')\n"
-        "tool.parent.mkdir(parents=True)\n"
-        f"tool.write_text({ETCDUTL!r})\n"
-        "tool.chmod(0o755)",
+        "^crictl run ",
+        "container-id\n",
+        does="import json, pathlib\n"
+        "container, pod = (json.load(open(path)) for path in sys.argv[-2:])\n"
+        "pathlib.Path(here, 'container').write_text(json.dumps(container))\n"
+        "if 'etcd:3.6.8-0' not in container['image']['image']: sys.exit(1)\n"
+        "data = pathlib.Path(container['mounts'][0]['host_path'], 'data/member/snap')\n"
+        "data.mkdir(parents=True)\n"
+        "(data / 'db').write_text('restored')",
     )
-    machine.answer("images unmount", does="import shutil; shutil.rmtree(sys.argv[-1])")
+    machine.answer("^crictl inspect .*status.state", "CONTAINER_EXITED")
+    machine.answer("^crictl inspect .*status.exitCode", "0")
+    machine.answer("^crictl pods", "pod-id\n")
+    machine.answer("^crictl pods", times=1)
     return machine
-
-
-ETCDUTL = """#!/bin/bash
-echo "$*" >"${0%/*}/../../../../../fakes/etcdutl"
-while (($#)); do
-  [[ $1 == --data-dir ]] && mkdir -p "$2/member/snap" && echo restored >"$2/member/snap/db"
-  shift
-done
-"""
 
 
 def restored(machine: Machine) -> Machine:
@@ -805,10 +803,13 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     result = converge(machine)
     assert result.status == 0, result
-    assert machine.read("var/lib/etcd/member/snap/db") == "restored\n"
-    told = (machine.fakes / "etcdutl").read_text()
-    assert f"--initial-cluster demo-master-0=https://{MINE}:2380" in told
-    assert "--bump-revision 1000000000 --mark-compacted" in told
+    assert machine.read("var/lib/etcd/member/snap/db") == "restored"
+    command = json.loads((machine.fakes / "container").read_text())["command"]
+    assert command[:4] == ["/usr/local/bin/etcdutl", "snapshot", "restore", "/restore/snapshot"]
+    assert f"--initial-cluster=demo-master-0=https://{MINE}:2380" in command
+    assert command[-2:] == ["--bump-revision=1000000000", "--mark-compacted"]
+    machine.order("crictl run", "crictl rmp --force pod-id", "kubeadm init --config")
+    assert not machine.called("crictl pull")
     assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
     # What the snapshot knows of control planes are machines that are gone.
     machine.order(
@@ -827,7 +828,7 @@ def test_a_restore_that_was_cut_off_begins_anew(make: Callable[..., Machine]) ->
     machine.place("var/lib/etcd/member/snap/db", "half")
     machine.place("var/lib/etcd/.restore/snapshot", "half")
     assert converge(machine).status == 0
-    assert machine.read("var/lib/etcd/member/snap/db") == "restored\n"
+    assert machine.read("var/lib/etcd/member/snap/db") == "restored"
 
 
 def test_a_restore_whose_api_was_up_is_not_begun_anew(make: Callable[..., Machine]) -> None:
@@ -867,10 +868,30 @@ def test_a_snapshot_that_cannot_be_read_is_named(make: Callable[..., Machine]) -
 def test_an_image_without_etcdutl_gives_way_to_one_that_has_it(
     make: Callable[..., Machine],
 ) -> None:
-    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
-    machine.answer(r"^ctr .*images mount r.example/etcd:3\.6\.8")
-    assert converge(machine).status == 0
-    machine.order("crictl pull r.example/etcd:3.6.8-0", "crictl pull r.example/etcd/etcd:v1")
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT, ETCD_IMAGE="o.example/etcd:3.6.8-0")))
+    machine.answer("^kubeadm config images list", "r.example/etcd:3.6.7-0\n")
+    machine.answer("^crictl inspecti .*o.example", status=1)
+    result = converge(machine)
+    assert result.status == 0, result
+    assert "r.example/etcd:3.6.7-0 has no etcdutl" in result.log
+    assert machine.called("crictl pull o.example/etcd:3.6.8-0")
+
+
+def test_a_damaged_snapshot_shows_etcdutls_own_words(make: Callable[..., Machine]) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.answer(
+        "^crictl run ",
+        "container-id\n",
+        does="import json, pathlib\n"
+        "pod = json.load(open(sys.argv[-1]))\n"
+        "pathlib.Path(pod['log_directory'], 'etcdutl.log').write_text('expected sha256\\n')",
+    )
+    machine.answer("^crictl inspect .*status.exitCode", "1")
+    result = converge(machine)
+    assert result.status == 1
+    assert "  | expected sha256" in result.log
+    assert f"etcdutl could not restore {SNAPSHOT}" in result.log
+    assert not machine.called("kubeadm init --config")
 
 
 # --- alone --------------------------------------------------------------------------------------
