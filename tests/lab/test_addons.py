@@ -287,6 +287,15 @@ def test_an_alert_reaches_its_receiver(cluster: Cluster) -> None:
     cluster.kubectl("delete", "pod/receiver", "service/receiver")
 
 
+def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Cluster) -> None:
+    numbers = "/var/lib/openstack-kubernetes/metrics/backup.prom"
+    [master] = (name for name in cluster.nodes() if "-master-" in name)
+    cluster.ssh(master, f"sudo sed -i 's/ [0-9]*$/ 1700000000/' {numbers}")
+    until(lambda: "EtcdBackupLate" in firing(cluster), "the alert", 180)
+    cluster.ssh(master, "sudo systemctl start openstack-kubernetes-backup.service")
+    until(lambda: "EtcdBackupLate" not in firing(cluster), "the end of the alert", 180)
+
+
 def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=SHOP)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/shop", "--timeout=180s")

@@ -125,6 +125,18 @@ class TestMonitoring:
 
         until(evaluated, "our alerts")
 
+    def test_etcd_has_a_backup_and_no_node_keeps_its_numbers_to_itself(self, live: Live) -> None:
+        rules = self.ask(live, "rules")["groups"]
+        if not any(rule["name"] == "EtcdBackupLate" for group in rules for rule in group["rules"]):
+            pytest.skip("no backups of etcd are configured")
+        made = "openstack_kubernetes_etcd_backup_timestamp_seconds"
+        # The first one comes three minutes after a control plane's first boot.
+        until(
+            lambda: bool(self.ask(live, "query", query=made)["result"]), "a snapshot of etcd", 420
+        )
+        wrong = 'ALERTS{alertname=~"EtcdBackup.*"} or node_textfile_scrape_error == 1'
+        until(lambda: not self.ask(live, "query", query=wrong)["result"], "nothing wrong with it")
+
     def test_alertmanager_has_the_alert_that_always_fires(self, live: Live) -> None:
         if not live.has("service", ALERTMANAGER, monitoring.NAMESPACE):
             pytest.skip("Alertmanager is not installed")
