@@ -32,7 +32,8 @@ class Bucket(Settings):
     """ID of the access key; the key itself is the secret `backupSecretKey`."""
     region: ObjectName = "us-east-1"
     """Region that requests are signed for; most stores of clouds take any."""
-    keep: Annotated[int, Field(ge=1)] = 28
+    # Of five control planes they must fit into one page of the store's, 1000.
+    keep: Annotated[int, Field(ge=1, le=180)] = 28
     """Number of snapshots kept of each control plane."""
     ca_certificate: Pem | None = None
     """PEM certificate of the CA that signed the store's; the default is the system's list."""

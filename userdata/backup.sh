@@ -15,11 +15,16 @@ ETCD_DATA=$ROOT/var/lib/etcd
 METRICS=$METRICS_DIR/backup.prom
 
 take() {
-  local name
+  local etcd name
+  etcd=$(container_of etcd) || die "crictl does not answer" containerd.service
+  [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
+  install -d -m 0700 -- "$BACKUPS"
   name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
   need_room
-  snapshot "$name"
+  snapshot "$etcd" "$name"
   prune_here
+  # That of a member which is cut off from the others would look newer than it is.
+  run etcdctl "$etcd" endpoint health || die "$name stays on this disk: this etcd has no majority, so it may be behind"
   report disk
   has_bucket || return 0
   step "copy to the bucket $BUCKET_NAME"
@@ -29,45 +34,55 @@ take() {
   prune_bucket
 }
 
-# A snapshot is as large as the database, and etcd must never find its disk full.
+# A snapshot is as large as the database, and etcd must never find its disk full. What is kept is
+# compressed, on the same disk or another one.
 need_room() {
-  local database free
+  local database disk free needed
   database=$(stat -c %s -- "$ETCD_DATA/member/snap/db")
-  free=$(df --output=avail --block-size=1 -- "$ETCD_DATA" | tail -n 1)
-  ((free > 2 * database)) ||
-    die "no room for a snapshot: etcd's database has $database bytes, its disk $free left; twice as much is asked for"
+  needed=$database
+  [[ $(stat -c %d -- "$ETCD_DATA") != "$(stat -c %d -- "$BACKUPS")" ]] || needed=$((2 * database))
+  for disk in "$ETCD_DATA" "$BACKUPS"; do
+    free=$(df --output=avail --block-size=1 -- "$disk" | tail -n 1)
+    ((free > needed)) ||
+      die "no room for a snapshot: $disk has $free bytes left, and $needed are asked for, as etcd's database has $database"
+  done
 }
 
+# snapshot CONTAINER NAME: of this member alone, so it needs no majority.
 snapshot() {
-  local etcd part=$ETCD_DATA/.snapshot pki=/etc/kubernetes/pki/etcd
+  local part=$ETCD_DATA/.snapshot
   step "snapshot"
-  etcd=$(crictl ps --quiet --state Running --name '^etcd$') || die "crictl does not answer" containerd.service
-  [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
-  install -d -m 0700 -- "$BACKUPS"
   rm -f -- "$part"*
   at_exit "rm -f -- '$part' '$part.part' '$BACKUPS'/.new.*"
-  # Of this member alone: it needs no majority.
-  run crictl exec "$etcd" etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" \
-    --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" \
-    --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd made no snapshot"
-  (umask 077 && gzip -1 <"$part" >"$BACKUPS/.new.$1")
-  sync -- "$BACKUPS/.new.$1"
-  mv -- "$BACKUPS/.new.$1" "$BACKUPS/$1"
+  run etcdctl "$1" --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd made no snapshot"
+  (umask 077 && gzip -1 <"$part" >"$BACKUPS/.new.$2")
+  sync -- "$BACKUPS/.new.$2"
+  mv -- "$BACKUPS/.new.$2" "$BACKUPS/$2"
   rm -f -- "$part"
-  log "$1: $(stat -c %s -- "$BACKUPS/$1") bytes"
+  log "$2: $(stat -c %s -- "$BACKUPS/$2") bytes"
+}
+
+# etcdctl CONTAINER ARGUMENT...: there, of this member.
+etcdctl() {
+  local container=$1 pki=/etc/kubernetes/pki/etcd
+  shift
+  crictl exec "$container" etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" \
+    --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" "$@"
 }
 
 # Their names begin with the time.
 prune_here() {
-  local old
-  for old in $(own_names here | head -n "-$BACKUP_KEEP"); do
+  local old names
+  names=$(own_names here | head -n "-$BACKUP_KEEP")
+  for old in $names; do
     rm -f -- "$BACKUPS/$old"
   done
 }
 
 prune_bucket() {
-  local old
-  for old in $(own_names bucket | head -n "-$BUCKET_KEEP"); do
+  local old names
+  names=$(own_names bucket | head -n "-$BUCKET_KEEP") || die "the bucket $BUCKET_NAME cannot be listed: see why above"
+  for old in $names; do
     bucket_delete "$old" || die "$old could not be deleted from the bucket: see why above"
   done
 }

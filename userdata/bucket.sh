@@ -34,16 +34,16 @@ bucket_put() {
 
 # bucket_list PREFIX: names, one a line. Fails above 1000, a store's page.
 bucket_list() {
-  local answer
+  local answer result=0
   answer=$(mktemp)
-  at_exit "rm -f -- '$answer'"
-  bucket_request "$NO_BODY" "$answer" "?list-type=2&prefix=${1//\//%2F}" || return
-  if grep -q '<IsTruncated>true<' "$answer"; then
+  bucket_request "$NO_BODY" "$answer" "?list-type=2&prefix=${1//\//%2F}" || result=$?
+  if ((result == 0)) && grep -q '<IsTruncated>true<' "$answer"; then
     log "more than 1000 objects of the bucket $BUCKET_NAME start with $1"
-    return 1
+    result=1
   fi
-  { grep -o '<Key>[^<]*' "$answer" || true; } | cut -c 6- # there may be none
+  ((result != 0)) || { grep -o '<Key>[^<]*' "$answer" || true; } | cut -c 6- # there may be none
   rm -f -- "$answer"
+  return "$result"
 }
 
 # bucket_get NAME FILE

@@ -24,6 +24,8 @@ MANIFESTS=$KUBERNETES_DIR/manifests
 ETCD_DATA=$ROOT/var/lib/etcd
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 RENEW_DAYS=45
+# A line of etcd's manifest, while the verb "alone" is at work.
+ALONE='    - --force-new-cluster'
 STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
 converge() {
@@ -237,11 +239,12 @@ others_live() {
 # etcd data of an earlier life may be the last copy of the cluster.
 refuse_orphaned_data() {
   [[ ! -d $ETCD_DATA/member || -e $RESTORING ]] ||
-    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or, if they are gone for good and this was a member, run: $LIB_DIR/control-plane.sh alone; or, if it is worth nothing, run: $LIB_DIR/control-plane.sh reset"
+    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or, if it is worth nothing, or a backup is to take its place, run: $LIB_DIR/control-plane.sh reset"
 }
 
 clear_etcd_data() {
   rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$ETCD_DATA/.restore"
+  rm -f -- "$RESTORING"
   [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
 }
 
@@ -262,8 +265,9 @@ initialise() {
     die "kubeadm init failed" kubelet.service
   }
   kill "$watcher" 2>/dev/null || true # it may have ended
-  finish_entering
+  wait_for_own_api
   settle_restored
+  finish_entering
   remember_configuration
 }
 
@@ -367,6 +371,7 @@ expelled() {
 
 converge_member() {
   need_packages curl=curl
+  ! grep -qxF -- "$ALONE" "$MANIFESTS/etcd.yaml" || restart_etcd "$(etcd_together)"
   restore_api_server_certificate
   configure_api_proxy
   install_scripts
@@ -519,11 +524,6 @@ etcd_manifest() {
   write_file "$MANIFESTS/etcd.yaml" 0600 "$manifest"
 }
 
-# container_of POD: the id of the running container of a static pod.
-container_of() {
-  crictl ps --quiet --state Running --name "^$1\$"
-}
-
 other_container() {
   local now
   now=$(container_of "$1")
@@ -655,11 +655,8 @@ configure_backups() {
     fi
   done
   if [[ -z ${BACKUP_HOURS:-} ]]; then
-    [[ -e $timer ]] || return 0
-    systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
-    rm -f -- "$service" "$timer"
-    systemctl daemon-reload
-    return 0
+    end_backups
+    return
   fi
   write_file "$service" 0644 "[Unit]
 Description=Snapshot of etcd
@@ -686,27 +683,45 @@ WantedBy=timers.target"
   fi
 }
 
+end_backups() {
+  local unit=openstack-kubernetes-backup
+  [[ -e $ROOT/etc/systemd/system/$unit.timer ]] || return 0
+  systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
+  rm -f -- "$ROOT/etc/systemd/system/$unit".{service,timer}
+  systemctl daemon-reload
+}
+
 # --- by hand ----------------------------------------------------------------------------------
 
 # Without its majority etcd waits for ever. The flag must not stay: every later start would throw
 # the other members out again.
 alone() {
-  local manifest=$MANIFESTS/etcd.yaml flag='    - --force-new-cluster'
+  local manifest=$MANIFESTS/etcd.yaml
   [[ -e $manifest ]] || die "no etcd was ever set up on this machine"
   refuse_beside_others
-  if ! grep -qxF -- "$flag" "$manifest"; then
+  if ! grep -qxF -- "$ALONE" "$manifest"; then
     step "etcd goes on with this member only"
-    restart_etcd "$(sed "s/^    - etcd\$/&\n$flag/" "$manifest")"
+    at_exit together
+    restart_etcd "$(sed "s/^    - etcd\$/&\n$ALONE/" "$manifest")"
   fi
   step "etcd as it was configured"
-  restart_etcd "$(grep -vxF -- "$flag" "$manifest")"
-  log "this is a cluster of one control plane now: pulumi refresh and pulumi up make the others anew"
+  restart_etcd "$(etcd_together)"
+  log "this is a cluster of one control plane now: pulumi up --refresh makes the others anew"
+}
+
+# etcd_together: its manifest without the flag.
+etcd_together() {
+  grep -vxF -- "$ALONE" "$MANIFESTS/etcd.yaml"
+}
+
+together() {
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$(etcd_together)"
 }
 
 refuse_beside_others() {
   look_around
   [[ -z $ready$listening ]] ||
-    die "another control plane is there (${ready:-${listening# }}): bring it back, or stop its machine if it can never be whole again, and run this once more"
+    die "another control plane is there (${ready:-${listening# }}): bring it back, or delete its server if it can never be whole again, and run this once more"
 }
 
 # restart_etcd MANIFEST: and wait until the API answers out of it. The API server goes, too: one that
@@ -726,6 +741,8 @@ restart_etcd() {
 }
 
 reset() {
+  end_backups
+  rm -f -- "$CONF_DIR"/bucket.env "$CONF_DIR"/bucket-ca.crt
   reset_node
   clear_etcd_data
 }

@@ -301,8 +301,8 @@ quorum_survives() {
 
 # Without a leader nothing can be read or written for an election timeout, which is seconds.
 hand_over_leadership() {
-  local id status name peers clients learner
-  leads || return 0
+  local members id status name peers clients learner
+  leads && members=$(etcdctl_elsewhere member list) || return 0
   step "hand over etcd's leadership"
   while IFS=, read -r id status name peers clients learner; do
     [[ ${status# } == started && ${learner# } != true && $clients != *"//$TARGET_IP:2379"* ]] || continue
@@ -310,7 +310,7 @@ hand_over_leadership() {
       log "${name# } leads etcd now"
       return
     fi
-  done < <(etcdctl_elsewhere member list)
+  done <<<"$members"
   log "no other member took the leadership: etcd elects a leader when this one is gone"
 }
 

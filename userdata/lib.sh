@@ -605,6 +605,11 @@ refresh_kubelet_config() {
   rm -f -- "$pending"
 }
 
+# container_of POD: the id of the running container of a static pod.
+container_of() {
+  crictl ps --quiet --state Running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$"
+}
+
 kubelet_healthy() {
   curl --silent --fail --output /dev/null --noproxy '*' --max-time 2 http://127.0.0.1:10248/healthz
 }

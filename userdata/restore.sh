@@ -5,8 +5,6 @@
 # on from it yet: after a cut it is thrown away and fetched again.
 
 RESTORING=$STATE_DIR/restoring
-# Informers must never see a revision twice that meant something else (etcd's disaster recovery).
-RESTORED_REVISIONS=1000000000
 RESTORE_POD=openstack-kubernetes-restore
 
 # An empty cluster in the place of one that could be brought back is what nobody wants.
@@ -21,25 +19,37 @@ refuse_to_forget() {
   die "no control plane answers, but there are backups of this very cluster, the newest one $newest. To go on from it: pulumi config set --path backup.restore $newest, then pulumi up. To begin with an empty cluster instead, delete them from the bucket $BUCKET_NAME"
 }
 
+# A setting that was left in place must not bring an old snapshot back when control planes are lost
+# the next time, or just do not answer.
+refuse_to_repeat() {
+  local noted
+  noted=$(bucket_list "restored/$RESTORE") || die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed: see why above"
+  [[ -z $noted ]] ||
+    die "this cluster has begun with $RESTORE already: take backup.restore out, or set it to a newer one. To go back to the same one again, delete $noted from the bucket $BUCKET_NAME"
+}
+
 # restore_etcd: the snapshot RESTORE becomes the data of an etcd with this machine as its only member.
 restore_etcd() {
   local work=$ETCD_DATA/.restore
   step "restore $RESTORE"
   has_bucket || die "backup.restore is set, but no backup.bucket"
-  mkdir -p -- "$STATE_DIR"
-  : >"$RESTORING"
-  sync -- "$STATE_DIR"
+  [[ $RESTORE == "$(bucket_folder)/"* ]] ||
+    die "$RESTORE is not of this cluster, whose backups are in $(bucket_folder)/"
+  refuse_to_repeat
   install -d -m 0700 -- "$ETCD_DATA"
   clear_etcd_data
+  : >"$RESTORING"
+  sync -- "$STATE_DIR"
   mkdir -m 0700 -- "$work"
   bucket_get "$RESTORE" "$work/snapshot.gz" ||
     die "$RESTORE cannot be read from the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: see why above"
   gzip -d -- "$work/snapshot.gz" || die "$RESTORE is damaged"
-  # It compares the snapshot with the sum at its end.
+  # It compares the snapshot with the sum at its end. Kubelets and others that run on must never see
+  # a revision twice, not after a second restore either: nobody writes a thousand times a second.
   etcdutl "$work" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=https://$NODE_IP:2380" \
     --initial-advertise-peer-urls="https://$NODE_IP:2380" \
-    --bump-revision="$RESTORED_REVISIONS" --mark-compacted ||
+    --bump-revision="$(date +%s)000" --mark-compacted ||
     die "etcdutl could not restore $RESTORE: see why above"
   mv -- "$work/data/member" "$ETCD_DATA/member"
   rm -rf -- "$work"
@@ -53,7 +63,7 @@ etcdutl() {
   shift
   images=$(kubeadm config images list --config "$FOLDER/kubeadm-init.yaml") || die "kubeadm does not name its images"
   at_exit remove_restore_pod
-  for image in $(grep '/etcd:' <<<"$images") "$ETCD_IMAGE"; do
+  for image in $(grep '/etcd:' <<<"$images") ${ETCD_IMAGE:-}; do
     crictl inspecti --quiet "$image" >/dev/null 2>&1 || run crictl pull "$image" || continue
     remove_restore_pod
     if run_etcdutl "$work" "$image" "$@"; then
@@ -110,6 +120,10 @@ settle_restored() {
   step "delete the Nodes of the control planes that are gone"
   wait_for 60 "the API" delete_control_planes || die "the Nodes of the earlier control planes could not be deleted"
   converge_node
+  if [[ -n ${RESTORE:-} ]]; then
+    date -u >"$RESTORING"
+    bucket_put "$RESTORING" "restored/$RESTORE" || die "the bucket $BUCKET_NAME takes no note of the restore: see why above"
+  fi
   rm -f -- "$RESTORING"
 }
 

@@ -86,7 +86,7 @@ def assert_whole(cluster: Cluster) -> None:
 def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     cluster: Cluster, store: ObjectStore
 ) -> None:
-    # The first by the timer or by the test, whichever comes first.
+    remember(cluster, "before-the-loss")
     for _ in range(3):
         for master in MASTERS:
             take_backup(cluster, master)
@@ -112,7 +112,6 @@ def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
 
 
 def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
-    remember(cluster, "before-the-loss")
     lose(*MASTERS[:2])
     cluster.ssh(MASTERS[2], "sudo /usr/local/lib/openstack-kubernetes/control-plane.sh alone")
     assert remembered(cluster) == {"before-the-loss"}

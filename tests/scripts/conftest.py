@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -49,6 +50,10 @@ with open(os.path.join(here, "rules")) as rules:
         sys.stderr.write(rule["complains"])
         sys.exit(rule["status"])
 """
+
+CA = "the CA\n"
+# Where the cluster with this CA has its backups.
+BACKUP_FOLDER = f"demo-{hashlib.sha256(CA.encode()).hexdigest()[:8]}"
 
 # What an object store answers: what curl writes to --output, and its --write-out.
 STORE = """
@@ -217,7 +222,7 @@ def machine(tmp_path: Path) -> Machine:
     """A bare machine with a folder that has only the settings every machine has."""
     made = Machine(tmp_path)
     made.node_env({**COMMON, "NODE_NAME": "demo-node", "NODE_IP": "10.8.0.99"})
-    made.write("ca.crt", "the CA\n")
+    made.write("ca.crt", CA)
     return made
 
 
@@ -230,7 +235,7 @@ def make_machine(tmp_path: Path) -> Callable[[Mapping[str, str]], Machine]:
         base.mkdir()
         made = Machine(base)
         made.node_env({**COMMON, **values})
-        made.write("ca.crt", "the CA\n")
+        made.write("ca.crt", CA)
         return made
 
     return make

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.scripts.conftest import COMMON, STORE, Machine, Result
+from tests.scripts.conftest import BACKUP_FOLDER, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
 METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
-FOLDER = f"demo-{hashlib.sha256(b'the CA' + bytes([10])).hexdigest()[:8]}"
 
 
 def store(machine: Machine, pattern: str, answer: str = "", status: str = "200") -> None:
@@ -90,7 +89,7 @@ def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> 
     machine.answer("^df ", "Avail\n1999\n")
     result = take(machine)
     assert result.status == 1
-    assert "no room for a snapshot: etcd's database has 1000 bytes, its disk 1999" in result.log
+    assert "has 1999 bytes left, and 2000 are asked for, as etcd's database has 1000" in result.log
     assert not machine.called("snapshot save")
 
 
@@ -102,6 +101,28 @@ def test_a_snapshot_that_failed_is_none(make: Callable[..., Machine]) -> None:
     assert "context deadline exceeded" in result.log
     assert not machine.has(METRICS)
     assert not list((machine.root / BACKUPS).iterdir())
+
+
+def test_what_is_cut_off_from_the_others_does_not_pass_for_new(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(bucket=True)
+    machine.answer("endpoint health", status=1)
+    result = take(machine)
+    assert result.status == 1
+    assert "stays on this disk: this etcd has no majority" in result.log
+    assert list((machine.root / BACKUPS).iterdir())
+    assert not machine.called("--upload-file")
+    assert not machine.has(METRICS)
+
+
+def test_a_bucket_that_cannot_be_listed_is_told(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    store(machine, "list-type=2", "<IsTruncated>true</IsTruncated>")
+    result = take(machine)
+    assert result.status == 1
+    assert "more than 1000 objects" in result.log
+    assert "the bucket backups cannot be listed" in result.log
 
 
 def test_where_no_etcd_runs_it_says_so(make: Callable[..., Machine]) -> None:
@@ -118,7 +139,7 @@ def test_the_bucket_gets_a_copy_below_the_clusters_name(make: Callable[..., Mach
     assert result.status == 0, result
     [put] = machine.called("--upload-file")
     [snapshot] = (machine.root / BACKUPS).iterdir()
-    assert put.endswith(f"https://object.example.org/backups/{FOLDER}/{snapshot.name}")
+    assert put.endswith(f"https://object.example.org/backups/{BACKUP_FOLDER}/{snapshot.name}")
     assert hashlib.sha256(snapshot.read_bytes()).hexdigest() in put
 
 
@@ -134,8 +155,8 @@ def test_the_oldest_in_the_bucket_go_of_this_control_plane_only(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
-    names = [f"{FOLDER}/2026010{day}T000000Z-demo-master-0.db.gz" for day in (3, 1, 2)]
-    others = f"{FOLDER}/20250101T000000Z-demo-master-1.db.gz"
+    names = [f"{BACKUP_FOLDER}/2026010{day}T000000Z-demo-master-0.db.gz" for day in (3, 1, 2)]
+    others = f"{BACKUP_FOLDER}/20250101T000000Z-demo-master-1.db.gz"
     store(machine, "list-type=2", listing(others, *names))
     assert take(machine).status == 0
     [gone] = machine.called("--request DELETE")
@@ -174,7 +195,7 @@ def test_the_alerts_are_told_when_there_was_last_one(
 def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     machine.place(f"{BACKUPS}/20260102T000000Z-demo-master-0.db.gz")
-    there = f"{FOLDER}/20260101T000000Z-demo-master-1.db.gz"
+    there = f"{BACKUP_FOLDER}/20260101T000000Z-demo-master-1.db.gz"
     store(machine, "list-type=2", listing(there))
     result = machine.run("backup.sh", "list")
     assert result.status == 0, result

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.scripts.conftest import COMMON, STORE, Machine, Result
+from tests.scripts.conftest import BACKUP_FOLDER, COMMON, STORE, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
@@ -693,7 +693,7 @@ def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
 # --- backups ------------------------------------------------------------------------------------
 
 TIMER = "etc/systemd/system/openstack-kubernetes-backup.timer"
-SNAPSHOT = "demo-12345678/20261122T010000Z-demo-master-1.db.gz"
+SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-master-1.db.gz"
 
 
 def with_bucket(machine: Machine, names: str = "", status: str = "200") -> Machine:
@@ -704,7 +704,10 @@ def with_bucket(machine: Machine, names: str = "", status: str = "200") -> Machi
         "BUCKET_KEEP=2\nBUCKET_ACCESS_KEY=AKEY\nBUCKET_SECRET_KEY=secret\n",
     )
     answer = f"<IsTruncated>false</IsTruncated><Key>{names}</Key>" if names else "<nothing/>"
+    machine.answer("^curl ", does=STORE.format(answer="", status="200"))
     machine.answer("^curl .*list-type=2", does=STORE.format(answer=answer, status=status))
+    machine.answer("prefix=restored", does=STORE.format(answer="<nothing/>", status="200"))
+    others(machine)
     return machine
 
 
@@ -712,7 +715,7 @@ def with_snapshot(machine: Machine) -> Machine:
     """The bucket has SNAPSHOT, and the image of etcd has etcdutl."""
     with_bucket(machine, SNAPSHOT)
     machine.answer(
-        f"^curl .*{SNAPSHOT}",
+        f"^curl .*backups/{SNAPSHOT}",
         does="import gzip, pathlib\n"
         "path = sys.argv[sys.argv.index('--output') + 1]\n"
         "pathlib.Path(path).write_bytes(gzip.compress(b'the data'))\n"
@@ -807,7 +810,9 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     command = json.loads((machine.fakes / "container").read_text())["command"]
     assert command[:4] == ["/usr/local/bin/etcdutl", "snapshot", "restore", "/restore/snapshot"]
     assert f"--initial-cluster=demo-master-0=https://{MINE}:2380" in command
-    assert command[-2:] == ["--bump-revision=1000000000", "--mark-compacted"]
+    assert command[-1] == "--mark-compacted"
+    # A later restore bumps them further.
+    assert int(command[-2].removeprefix("--bump-revision=")) > 1_700_000_000_000
     machine.order("crictl run", "crictl rmp --force pod-id", "kubeadm init --config")
     assert not machine.called("crictl pull")
     assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
@@ -819,6 +824,56 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
         "mark-control-plane",
     )
     assert not machine.has("var/lib/etcd/.restore")
+    assert not machine.has(f"{STATE}/restoring")
+    assert machine.called(f"--upload-file {machine.root}/{STATE}/restoring ")[0].endswith(
+        f"/restored/{SNAPSHOT}"
+    )
+
+
+def test_the_same_snapshot_is_not_restored_by_a_setting_that_was_forgotten(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    answer = f"<Key>restored/{SNAPSHOT}</Key>"
+    machine.answer("prefix=restored", does=STORE.format(answer=answer, status="200"))
+    result = converge(machine)
+    assert result.status == 1
+    assert f"this cluster has begun with {SNAPSHOT} already: take backup.restore out" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_a_snapshot_of_another_cluster_is_refused(make: Callable[..., Machine]) -> None:
+    machine = with_snapshot(make(RESTORE="demo-00000000/20261122T010000Z-demo-master-1.db.gz"))
+    result = converge(machine)
+    assert result.status == 1
+    assert f"is not of this cluster, whose backups are in {BACKUP_FOLDER}/" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_a_restore_that_fails_before_its_nodes_are_settled_goes_on_there(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.answer("delete node --selector", status=1)
+    script = machine.folder / "restore.sh"
+    script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
+    assert converge(machine).status == 1
+    assert not machine.has(f"{STATE}/member")
+    machine.answer("delete node --selector")
+    machine.place(f"{STATE}/served")
+    assert converge(machine).status == 0
+    assert machine.called("delete node --selector")
+    assert not machine.has(f"{STATE}/restoring")
+
+
+def test_a_failed_restore_does_not_open_the_door_for_a_later_one(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.place(f"{STATE}/restoring")
+    others(machine, a22=READY)
+    assert converge(machine).status == 0
+    assert machine.called("kubeadm join")
     assert not machine.has(f"{STATE}/restoring")
 
 
@@ -857,7 +912,7 @@ def test_a_snapshot_that_cannot_be_read_is_named(make: Callable[..., Machine]) -
     refusal = STORE.format(
         answer="<Error><Code>NoSuchKey</Code><Message>none</Message></Error>", status="404"
     )
-    machine.answer(f"^curl .*{SNAPSHOT}", does=refusal)
+    machine.answer(f"^curl .*backups/{SNAPSHOT}", does=refusal)
     result = converge(machine)
     assert result.status == 1
     assert "answers 404 NoSuchKey: none" in result.log
@@ -937,6 +992,35 @@ def test_a_cut_off_survivor_loses_the_flag_first(make: Callable[..., Machine]) -
     assert machine.run("control-plane.sh", "alone").status == 0
     assert machine.read(ETCD) == MANIFEST
     assert len(machine.called("systemctl stop kubelet")) == 1
+
+
+def test_a_survivor_whose_api_stays_away_does_not_keep_the_flag(
+    make: Callable[..., Machine],
+) -> None:
+    machine = survivor(make())
+    machine.answer("^curl .*10.8.0.21:6443/readyz", status=7)
+    script = machine.folder / "control-plane.sh"
+    script.write_text(script.read_text().replace("wait_for 240", "wait_for 0"))
+    result = machine.run("control-plane.sh", "alone")
+    assert result.status == 1
+    assert "the API server of this machine is not ready" in result.log
+    assert machine.read(ETCD) == MANIFEST
+
+
+def test_a_member_that_kept_the_flag_loses_it(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    manifest = machine.read(ETCD)
+    machine.place(ETCD, manifest + "    - --force-new-cluster\n")
+    assert converge(machine).status == 0
+    assert machine.read(ETCD) == manifest
+
+
+def test_reset_ends_the_backups(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(BACKUP_HOURS="6"))
+    assert converge(machine).status == 0
+    assert machine.run("control-plane.sh", "reset").status == 0
+    assert not machine.has(TIMER)
+    assert not machine.has("etc/openstack-kubernetes/bucket.env")
 
 
 def test_nobody_goes_on_alone_beside_another_one(make: Callable[..., Machine]) -> None:
