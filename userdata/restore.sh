@@ -45,11 +45,11 @@ restore_etcd() {
     die "$RESTORE cannot be read from the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: see why above"
   gzip -d -- "$work/snapshot.gz" || die "$RESTORE is damaged"
   # It compares the snapshot with the sum at its end. Kubelets and others that run on must never see
-  # a revision twice, not after a second restore either: nobody writes a thousand times a second.
+  # a revision twice, not after a second restore either: nobody writes a million times a second.
   etcdutl "$work" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=https://$NODE_IP:2380" \
     --initial-advertise-peer-urls="https://$NODE_IP:2380" \
-    --bump-revision="$(date +%s)000" --mark-compacted ||
+    --bump-revision="$(date +%s)000000" --mark-compacted ||
     die "etcdutl could not restore $RESTORE: see why above"
   mv -- "$work/data/member" "$ETCD_DATA/member"
   rm -rf -- "$work"

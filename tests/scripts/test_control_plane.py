@@ -812,7 +812,7 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     assert f"--initial-cluster=demo-master-0=https://{MINE}:2380" in command
     assert command[-1] == "--mark-compacted"
     # A later restore bumps them further.
-    assert int(command[-2].removeprefix("--bump-revision=")) > 1_700_000_000_000
+    assert int(command[-2].removeprefix("--bump-revision=")) > 1_700_000_000_000_000
     machine.order("crictl run", "crictl rmp --force pod-id", "kubeadm init --config")
     assert not machine.called("crictl pull")
     assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
