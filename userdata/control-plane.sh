@@ -643,9 +643,10 @@ upgrade() {
 
 # --- backups ----------------------------------------------------------------------------------
 
+BACKUP_UNIT=openstack-kubernetes-backup
+
 configure_backups() {
-  local unit=openstack-kubernetes-backup file
-  local service=$ROOT/etc/systemd/system/$unit.service timer=$ROOT/etc/systemd/system/$unit.timer
+  local file
   step "backups"
   for file in bucket.env bucket-ca.crt; do
     if [[ -e $FOLDER/$file ]]; then
@@ -655,18 +656,17 @@ configure_backups() {
     fi
   done
   if [[ -z ${BACKUP_HOURS:-} ]]; then
-    end_backups
+    timer_remove "$BACKUP_UNIT"
     return
   fi
-  write_file "$service" 0644 "[Unit]
+  timer_apply "$BACKUP_UNIT" "[Unit]
 Description=Snapshot of etcd
 
 [Service]
 Type=oneshot
 Nice=10
 IOSchedulingClass=idle
-ExecStart=/bin/bash $LIB_DIR/backup.sh take"
-  write_file "$timer" 0644 "[Unit]
+ExecStart=/bin/bash $LIB_DIR/backup.sh take" "[Unit]
 Description=Snapshots of etcd
 
 [Timer]
@@ -676,19 +676,6 @@ RandomizedDelaySec=1min
 
 [Install]
 WantedBy=timers.target"
-  ! changed "$service" "$timer" || systemctl daemon-reload
-  systemctl is-enabled --quiet -- "$unit.timer" || systemctl --quiet enable -- "$unit.timer"
-  if changed "$timer" || ! systemctl is-active --quiet -- "$unit.timer"; then
-    systemctl restart -- "$unit.timer" || die "$unit.timer does not start" "$unit.timer"
-  fi
-}
-
-end_backups() {
-  local unit=openstack-kubernetes-backup
-  [[ -e $ROOT/etc/systemd/system/$unit.timer ]] || return 0
-  systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
-  rm -f -- "$ROOT/etc/systemd/system/$unit".{service,timer}
-  systemctl daemon-reload
 }
 
 # --- by hand ----------------------------------------------------------------------------------
@@ -741,7 +728,7 @@ restart_etcd() {
 }
 
 reset() {
-  end_backups
+  timer_remove "$BACKUP_UNIT"
   rm -f -- "$CONF_DIR"/bucket.env "$CONF_DIR"/bucket-ca.crt
   reset_node
   clear_etcd_data

@@ -216,25 +216,19 @@ ARGS=\"--web.listen-address=$NODE_IP:9100 --collector.netdev.address-info --coll
 # Asked every 20 minutes, at another minute on each gateway.
 configure_reboots() {
   local unit=openstack-kubernetes-reboot
-  local service=$ROOT/etc/systemd/system/$unit.service timer=$ROOT/etc/systemd/system/$unit.timer
   if [[ -z ${REBOOT_START:-} ]]; then
-    [[ -e $timer ]] || return 0
-    step "reboots are not wanted any more"
-    systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
-    rm -f -- "$service" "$timer"
-    systemctl daemon-reload
-    return 0
+    timer_remove "$unit"
+    return
   fi
   # It comes with the first connection.
   [[ -e $HERE/gateway-reboot.sh ]] || return 0
   step "reboots"
-  write_file "$service" 0644 "[Unit]
+  timer_apply "$unit" "[Unit]
 Description=Reboot this gateway if an update asks for it
 
 [Service]
 Type=oneshot
-ExecStart=/bin/bash $LIB_DIR/gateway-reboot.sh check"
-  write_file "$timer" 0644 "[Unit]
+ExecStart=/bin/bash $LIB_DIR/gateway-reboot.sh check" "[Unit]
 Description=Reboots of this gateway
 
 [Timer]
@@ -243,11 +237,6 @@ AccuracySec=1s
 
 [Install]
 WantedBy=timers.target"
-  changed "$service" "$timer" && systemctl daemon-reload
-  systemctl is-enabled --quiet -- "$unit.timer" || systemctl --quiet enable -- "$unit.timer"
-  if changed "$timer" || ! systemctl is-active --quiet -- "$unit.timer"; then
-    systemctl restart -- "$unit.timer" || die "$unit.timer does not start" "$unit.timer"
-  fi
 }
 
 require_root

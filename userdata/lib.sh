@@ -411,6 +411,28 @@ unit_apply() {
   fi
 }
 
+# timer_apply UNIT SERVICE TIMER: the texts of its two files; the timer runs, by this text, and starts
+# at boot.
+timer_apply() {
+  local unit=$1 service=$ROOT/etc/systemd/system/$1.service timer=$ROOT/etc/systemd/system/$1.timer
+  write_file "$service" 0644 "$2"
+  write_file "$timer" 0644 "$3"
+  ! changed "$service" "$timer" || systemctl daemon-reload
+  systemctl is-enabled --quiet -- "$unit.timer" || systemctl --quiet enable -- "$unit.timer"
+  if changed "$timer" || ! systemctl is-active --quiet -- "$unit.timer"; then
+    systemctl restart -- "$unit.timer" || die "$unit.timer does not start" "$unit.timer"
+  fi
+}
+
+timer_remove() {
+  local unit=$1
+  [[ -e $ROOT/etc/systemd/system/$unit.timer ]] || return 0
+  log "$unit is not wanted any more"
+  systemctl --quiet disable --now -- "$unit.timer" || die "$unit.timer cannot be stopped" "$unit.timer"
+  rm -f -- "$ROOT/etc/systemd/system/$unit".{service,timer}
+  systemctl daemon-reload
+}
+
 # --- the cluster, through kubectl -------------------------------------------------------------
 
 kube() {
