@@ -24,8 +24,6 @@ MANIFESTS=$KUBERNETES_DIR/manifests
 ETCD_DATA=$ROOT/var/lib/etcd
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 RENEW_DAYS=45
-# A line of etcd's manifest, while the verb "alone" is at work.
-ALONE='    - --force-new-cluster'
 STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
 converge() {
@@ -676,55 +674,6 @@ RandomizedDelaySec=1min
 
 [Install]
 WantedBy=timers.target"
-}
-
-# --- by hand ----------------------------------------------------------------------------------
-
-# Without its majority etcd waits for ever. The flag must not stay: every later start would throw
-# the other members out again.
-alone() {
-  local manifest=$MANIFESTS/etcd.yaml
-  [[ -e $manifest ]] || die "no etcd was ever set up on this machine"
-  refuse_beside_others
-  if ! grep -qxF -- "$ALONE" "$manifest"; then
-    step "etcd goes on with this member only"
-    at_exit together
-    restart_etcd "$(sed "s/^    - etcd\$/&\n$ALONE/" "$manifest")"
-  fi
-  step "etcd as it was configured"
-  restart_etcd "$(etcd_together)"
-  log "this is a cluster of one control plane now: pulumi up --refresh makes the others anew"
-}
-
-# etcd_together: its manifest without the flag.
-etcd_together() {
-  grep -vxF -- "$ALONE" "$MANIFESTS/etcd.yaml"
-}
-
-together() {
-  write_file "$MANIFESTS/etcd.yaml" 0600 "$(etcd_together)"
-}
-
-refuse_beside_others() {
-  look_around
-  [[ -z $ready$listening ]] ||
-    die "another control plane is there (${ready:-${listening# }}): bring it back, or delete its server if it can never be whole again, and run this once more"
-}
-
-# restart_etcd MANIFEST: and wait until the API answers out of it. The API server goes, too: one that
-# waits for etcd takes connections and answers none, and a kubelet that starts beside it does nothing
-# for two minutes.
-restart_etcd() {
-  local pod id
-  at_exit 'systemctl start kubelet.service'
-  systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
-  for pod in kube-apiserver etcd; do
-    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    [[ -z $id ]] || run crictl stop --timeout 10 "$id" || die "$pod does not stop"
-  done
-  write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
-  systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
-  wait_for_own_api
 }
 
 reset() {

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# A cluster whose control planes are all gone begins again with a snapshot of etcd. Sourced, never run.
+# What brings a cluster back: a snapshot of etcd when all control planes are gone, the last of them
+# when the others are. Sourced, never run.
 #
 # `restoring` in STATE_DIR says that etcd's data came from a snapshot and the cluster has not gone
 # on from it yet: after a cut it is thrown away and fetched again.
 
 RESTORING=$STATE_DIR/restoring
 RESTORE_POD=openstack-kubernetes-restore
+# A line of etcd's manifest, while the verb "alone" is at work.
+ALONE='    - --force-new-cluster'
+
+# --- from a snapshot --------------------------------------------------------------------------
 
 # An empty cluster in the place of one that could be brought back is what nobody wants.
 refuse_to_forget() {
@@ -129,4 +134,53 @@ settle_restored() {
 
 delete_control_planes() {
   kube delete node --selector=node-role.kubernetes.io/control-plane --ignore-not-found >/dev/null
+}
+
+# --- from the last control plane --------------------------------------------------------------
+
+# Without its majority etcd waits for ever. The flag must not stay: every later start would throw
+# the other members out again.
+alone() {
+  local manifest=$MANIFESTS/etcd.yaml
+  [[ -e $manifest ]] || die "no etcd was ever set up on this machine"
+  refuse_beside_others
+  if ! grep -qxF -- "$ALONE" "$manifest"; then
+    step "etcd goes on with this member only"
+    at_exit together
+    restart_etcd "$(sed "s/^    - etcd\$/&\n$ALONE/" "$manifest")"
+  fi
+  step "etcd as it was configured"
+  restart_etcd "$(etcd_together)"
+  log "this is a cluster of one control plane now: pulumi up --refresh makes the others anew"
+}
+
+# etcd_together: its manifest without the flag.
+etcd_together() {
+  grep -vxF -- "$ALONE" "$MANIFESTS/etcd.yaml"
+}
+
+together() {
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$(etcd_together)"
+}
+
+refuse_beside_others() {
+  look_around
+  [[ -z $ready$listening ]] ||
+    die "another control plane is there (${ready:-${listening# }}): bring it back, or delete its server if it can never be whole again, and run this once more"
+}
+
+# restart_etcd MANIFEST: and wait until the API answers out of it. The API server goes, too: one that
+# waits for etcd takes connections and answers none, and a kubelet that starts beside it does nothing
+# for two minutes.
+restart_etcd() {
+  local pod id
+  at_exit 'systemctl start kubelet.service'
+  systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
+  for pod in kube-apiserver etcd; do
+    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
+    [[ -z $id ]] || run crictl stop --timeout 10 "$id" || die "$pod does not stop"
+  done
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
+  systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
+  wait_for_own_api
 }
