@@ -10,7 +10,14 @@ from .command import CommandError, attempt, run
 
 # In a mount namespace of its own: whatever happens, nothing stays mounted.
 _PREPARE = """
-mount -o loop,noatime "$0" "$1" || exit 32
+tries=10
+until said=$(mount -o loop,noatime "$0" "$1" 2>&1); do
+    tries=$((tries - 1))
+    # Somebody else has taken the loop device at the same moment.
+    case $said in *"loop device"*) [ "$tries" -gt 0 ] && sleep 0.2 && continue ;; esac
+    echo "$said" >&2
+    exit 32
+done
 if [ -n "$2" ]; then
     seed="$1/var/lib/cloud/seed"
     rm -rf "$seed/config_drive"
