@@ -328,7 +328,7 @@ def test_a_server_starts_while_others_take_loop_devices(
         # It ends with a device given back.
         file.unlink()
         taker.wait(timeout=10)
-    server.ssh("true")
+    server.wait_for_ssh()
 
 
 def test_deleted_servers_leave_nothing(project: Project) -> None:
