@@ -64,10 +64,7 @@ snapshot() {
 
 # etcdctl CONTAINER ARGUMENT...: there, of this member.
 etcdctl() {
-  local container=$1 pki=/etc/kubernetes/pki/etcd
-  shift
-  crictl exec "$container" etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" \
-    --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" "$@"
+  crictl exec "$1" "${ETCDCTL[@]}" "${@:2}"
 }
 
 # Their names begin with the time.

@@ -524,16 +524,20 @@ current-context: join
 EOT
 }
 
+# etcdctl of the member in whose container it runs.
+ETCD_PKI=/etc/kubernetes/pki/etcd
+ETCDCTL=(etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$ETCD_PKI/ca.crt"
+  --cert="$ETCD_PKI/healthcheck-client.crt" --key="$ETCD_PKI/healthcheck-client.key")
+
 # etcdctl_elsewhere ARGUMENT...: in the etcd pod of another control plane than this node.
 etcdctl_elsewhere() {
-  local pods pod node ready pki=/etc/kubernetes/pki/etcd
+  local pods pod node ready
   pods=$(kube -n kube-system get pods -l component=etcd,tier=control-plane -o jsonpath='{range .items[*]}{.metadata.name}{" "}{.spec.nodeName}{" "}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}') ||
     return
   while read -r pod node ready; do
     [[ -n $pod && $node != "$NODE_NAME" && $ready == True ]] || continue
     timeout 30 kubectl --kubeconfig "$FOLDER/kubeconfig" -n kube-system exec "$pod" -- \
-      etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" \
-      --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" "$@" </dev/null && return 0
+      "${ETCDCTL[@]}" "$@" </dev/null && return 0
     log "no answer from $pod: trying the next etcd"
   done <<<"$pods"
   log "no other control plane's etcd answers"
