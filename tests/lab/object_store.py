@@ -66,15 +66,11 @@ class ObjectStore:
     ) -> None:
         self._stop()
 
-    def names(self, prefix: str = "") -> list[str]:
-        """The objects whose names begin so, sorted."""
+    def names(self) -> list[str]:
+        """What the bucket has in it, sorted."""
         files = (path for path in self._objects.rglob("*") if path.is_file())
         names = (path.relative_to(self._objects).as_posix() for path in files)
-        return sorted(n for n in names if n.startswith(prefix) and not n.startswith("."))
-
-    def delete(self, name: str) -> None:
-        """Lose an object, behind the store's back."""
-        (self._objects / name).unlink()
+        return sorted(name for name in names if not name.startswith("."))
 
     def _refuses(self) -> bool:
         """Whether it answers somebody without a key."""
