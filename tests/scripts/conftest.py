@@ -55,6 +55,16 @@ CA = "the CA\n"
 # Where the cluster with this CA has its backups.
 BACKUP_FOLDER = f"demo-{hashlib.sha256(CA.encode()).hexdigest()[:8]}"
 
+# The secret key has in it what curl's configuration quotes.
+BUCKET_ENV = """\
+BUCKET_ENDPOINT=https://object.example.org
+BUCKET_REGION=here
+BUCKET_NAME=backups
+BUCKET_KEEP=2
+BUCKET_ACCESS_KEY=AKEY
+BUCKET_SECRET_KEY='se"cr\\et'
+"""
+
 # What an object store answers: what curl writes to --output, and its --write-out.
 STORE = """
 import pathlib

@@ -6,11 +6,10 @@ import gzip
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pytest
 
-from tests.scripts.conftest import BACKUP_FOLDER, COMMON, STORE, Machine, Result
+from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
 METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
@@ -45,12 +44,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             ".write_text('the data')",
         )
         if bucket:
-            made.write(
-                "bucket.env",
-                "BUCKET_ENDPOINT=https://object.example.org\nBUCKET_REGION=here\n"
-                "BUCKET_NAME=backups\nBUCKET_KEEP=2\nBUCKET_ACCESS_KEY=AKEY\n"
-                "BUCKET_SECRET_KEY='se\"cr\\et'\n",
-            )
+            made.write("bucket.env", BUCKET_ENV)
             store(machine=made, pattern="", answer=listing())
         return made
 
@@ -206,7 +200,8 @@ def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:
 def test_a_proxy_leads_to_the_store(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     machine.write("proxy.env", "HTTPS_PROXY=http://proxy.example.org:3128\n")
-    machine.answer("^curl", does="assert os.environ['HTTPS_PROXY']\n" + _ok())
+    answer = STORE.format(answer=listing(), status="200")
+    machine.answer("^curl", does=f"assert os.environ['HTTPS_PROXY']\n{answer}")
     assert take(machine).status == 0
 
 
@@ -224,8 +219,3 @@ def test_a_store_that_stays_silent_is_named(make: Callable[..., Machine]) -> Non
     assert result.status == 1
     assert "timed out" in result.log
     assert "https://object.example.org/backups answers nothing whole" in result.log
-
-
-def _ok() -> str:
-    values: dict[str, Any] = {"answer": listing(), "status": "200"}
-    return STORE.format(**values)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.scripts.conftest import BACKUP_FOLDER, COMMON, STORE, Machine, Result
+from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
@@ -698,11 +698,7 @@ SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-master-1.db.gz"
 
 def with_bucket(machine: Machine, names: str = "", status: str = "200") -> Machine:
     """The bucket that it has, and what is in it."""
-    machine.write(
-        "bucket.env",
-        "BUCKET_ENDPOINT=https://object.example.org\nBUCKET_REGION=here\nBUCKET_NAME=backups\n"
-        "BUCKET_KEEP=2\nBUCKET_ACCESS_KEY=AKEY\nBUCKET_SECRET_KEY=secret\n",
-    )
+    machine.write("bucket.env", BUCKET_ENV)
     answer = f"<IsTruncated>false</IsTruncated><Key>{names}</Key>" if names else "<nothing/>"
     machine.answer("^curl ", does=STORE.format(answer="", status="200"))
     machine.answer("^curl .*list-type=2", does=STORE.format(answer=answer, status=status))
