@@ -12,10 +12,11 @@ REPLACED_GROUPS = ("etcd",)
 REPLACED_ALERTS = ("KubeNodeNotReady",)
 # It must not hold back what it waits for.
 REBOOT_OVERDUE = "NodeRebootOverdue"
+# What userdata/backup.sh writes for node-exporter.
+BACKUP_METRIC = "openstack_kubernetes_etcd_backup_timestamp_seconds"
 
 _FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket{job="kube-etcd"}'
 _COMMIT = 'etcd_disk_backend_commit_duration_seconds_bucket{job="kube-etcd"}'
-_BACKUP = "openstack_kubernetes_etcd_backup_timestamp_seconds"
 _NODE_READY = 'kube_node_status_condition{job="kube-state-metrics",condition="Ready",status="true"}'
 # Of the API server's buckets, the one that ends at 30 days; how it is written differs.
 _30_DAYS = 'le=~"2592000|2592000\\\\.0|2\\\\.592e\\\\+06"'
@@ -175,7 +176,7 @@ def backups(watched: Watched) -> list[Alert]:
         Alert(
             name="EtcdBackupLate",
             # One control plane's will do.
-            expression=f"time() - max by (place) ({_BACKUP}) > {hours * 3600}",
+            expression=f"time() - max by (place) ({BACKUP_METRIC}) > {hours * 3600}",
             lasting="15m",
             severity="critical",
             summary="The newest snapshot of etcd ({{ $labels.place }}) is "
@@ -184,7 +185,7 @@ def backups(watched: Watched) -> list[Alert]:
         ),
         Alert(
             name="EtcdBackupMissing",
-            expression=f'absent({_BACKUP}{{place="{last}"}})',
+            expression=f'absent({BACKUP_METRIC}{{place="{last}"}})',
             lasting=f"{hours}h",
             severity="critical",
             summary=f"There is no snapshot of etcd ({last}).",

@@ -97,18 +97,18 @@ bucket() {
   bucket_list "$(bucket_folder)/"
 }
 
-# report PLACE: for the alerts, when there was last a new one in which place.
+# report PLACE: for addons/alerts.py, when there was last a new one in which place.
 report() {
-  local place
+  local place metric=openstack_kubernetes_etcd_backup_timestamp_seconds
   mkdir -p -- "$METRICS_DIR"
   date +%s >"$STATE_DIR/backup-$1"
   {
-    echo '# HELP openstack_kubernetes_etcd_backup_timestamp_seconds When the newest snapshot of this control plane was made.'
-    echo '# TYPE openstack_kubernetes_etcd_backup_timestamp_seconds gauge'
+    echo "# HELP $metric When the newest snapshot of this control plane was made."
+    echo "# TYPE $metric gauge"
     for place in disk bucket; do
       [[ $place == disk ]] || has_bucket || continue
       [[ ! -e $STATE_DIR/backup-$place ]] ||
-        echo "openstack_kubernetes_etcd_backup_timestamp_seconds{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
+        echo "$metric{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
     done
   } >"$METRICS.new"
   mv -- "$METRICS.new" "$METRICS"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from addons.alerts import BACKUP_METRIC
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
@@ -179,7 +180,8 @@ def test_the_alerts_are_told_when_there_was_last_one(
 ) -> None:
     machine = make(bucket=bucket)
     assert take(machine).status == 0
-    told = dict(re.findall(r'^\w+{place="(\w+)"} (\d+)$', machine.read(METRICS), re.MULTILINE))
+    line = rf'^{BACKUP_METRIC}{{place="(\w+)"}} (\d+)$'
+    told = dict(re.findall(line, machine.read(METRICS), re.MULTILINE))
     assert set(told) == ({"disk", "bucket"} if bucket else {"disk"})
     assert all(int(each) > 1_700_000_000 for each in told.values())
     # node-exporter is nobody in particular.

@@ -129,10 +129,11 @@ class TestMonitoring:
         rules = self.ask(live, "rules")["groups"]
         if not any(rule["name"] == "EtcdBackupLate" for group in rules for rule in group["rules"]):
             pytest.skip("no backups of etcd are configured")
-        made = "openstack_kubernetes_etcd_backup_timestamp_seconds"
         # The first one comes three minutes after a control plane's first boot.
         until(
-            lambda: bool(self.ask(live, "query", query=made)["result"]), "a snapshot of etcd", 420
+            lambda: self.ask(live, "query", query=alerts.BACKUP_METRIC)["result"],
+            "a snapshot of etcd",
+            420,
         )
         wrong = 'ALERTS{alertname=~"EtcdBackup.*"} or node_textfile_scrape_error == 1'
         until(lambda: not self.ask(live, "query", query=wrong)["result"], "nothing wrong with it")
