@@ -2,8 +2,8 @@
 # A bucket of an object store that speaks S3, by curl 7.88 or later. Sourced, never run.
 #
 # bucket.env, which only root may read, says which: BUCKET_ENDPOINT, BUCKET_REGION, BUCKET_NAME,
-# BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP. Without the file there is none. Names of objects
-# are made of letters, digits and . _ - / only: nothing else is encoded.
+# BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP. Without the file there is none. Names of
+# objects are made of letters, digits and . _ - / only: nothing else is encoded.
 
 # What a request without a body is signed with.
 NO_BODY=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
@@ -69,8 +69,9 @@ bucket_tell() {
 
 # bucket_request SHA256 OUTPUT PATH [OPTION]...: what the store answers goes to OUTPUT. What is not
 # answered, or by the store's own fault, is asked three times (curl's --retry ends well in 8.14 when
-# it does not retry). Before 8.x curl signs the query as it is: parameters must be sorted and percent-encoded. Every
-# header that is given is signed, so none may be taken away or added on the way.
+# it does not retry). Before 8.x curl signs the query as it is: parameters must be sorted and
+# percent-encoded. Every header that is given is signed, so none may be taken away or added on the
+# way.
 bucket_request() {
   local status message
   for _ in 1 2 3; do

@@ -243,7 +243,7 @@ refuse_orphaned_data() {
 clear_etcd_data() {
   rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$ETCD_DATA/.restore"
   rm -f -- "$RESTORING"
-  [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
+  clear_lost_and_found
 }
 
 initialise() {

@@ -19,9 +19,8 @@ USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 # Everything that would act on the real machine, or reach another one.
 FAKED = (
     "apt-get", "blkid", "crictl", "curl", "df", "e2fsck", "findfs", "haproxy", "ip",
-    "journalctl",
-    "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount", "mountpoint",
-    "openssl", "ss", "ssh", "sshd", "sync", "sysctl", "systemctl",
+    "journalctl", "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount",
+    "mountpoint", "openssl", "ss", "ssh", "sshd", "sync", "sysctl", "systemctl",
 )  # fmt: skip
 
 # Answers by the first rule whose pattern is found in "program argument argument ...".
