@@ -7,13 +7,13 @@ it has ended, in a Keystone project that holds nothing else.
 from __future__ import annotations
 
 import copy
-import os
 import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.lab import marks
 from tests.lab.engine import Program
 from tests.lab.login import make_key, wait_for
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
@@ -21,19 +21,7 @@ from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
 from tests.lab.traffic import crash, longest_silence, reachable, watched
 
-pytestmark = [
-    pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
-    # The SDK warns of its own insides.
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    made = Tenant(tmp_path_factory.mktemp("tenant"))
-    yield made
-    made.close()
+pytestmark = marks.INSIDE
 
 
 @pytest.fixture(scope="module")

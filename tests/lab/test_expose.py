@@ -12,12 +12,12 @@ import pytest
 from lab.cloud import exposed, namespace
 from lab.cloud.layout import CLOUD, CLOUDS_YAML
 from lab.errors import LabError
+from tests.lab import marks
 from tests.lab.project import Project, Server
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab runs as root"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+    *marks.SDK,
 ]
 
 

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from lab.cloud import bootstrap
+from tests.lab import marks
 from tests.lab.tenant import Tenant
 
-pytestmark = [
-    pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
-    # The SDK warns of its own insides.
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    tenant = Tenant(tmp_path_factory.mktemp("tenant"))
-    try:
-        yield tenant
-    finally:
-        tenant.close()
+pytestmark = marks.INSIDE
 
 
 def test_no_caller_gets_the_roles_of_another(tenant: Tenant) -> None:

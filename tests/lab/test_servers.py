@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab import marks
 from tests.lab.login import wait_for
 from tests.lab.project import Project, Server
 
-pytestmark = [
-    pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"),
-    # The SDK warns of its own insides.
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-]
+pytestmark = marks.INSIDE
 
 
 # Takes a loop device and gives it back, for as long as it runs: LOOP_CTL_GET_FREE, LOOP_SET_FD,
