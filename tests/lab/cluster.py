@@ -17,6 +17,8 @@ from lab.cloud import inside, namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
 
+UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
+
 
 class Cluster:
     """One stack with its kubeconfig."""
@@ -26,10 +28,10 @@ class Cluster:
         self.name = name
         self.kubeconfig = self.stack.folder / "kubeconfig"
 
-    def up(self, **settings: Any) -> dict[str, int]:
+    def up(self, *flags: str, **settings: Any) -> dict[str, int]:
         """`pulumi up` with these keys changed; how many resources it created, changed, ..."""
         self.stack.configure(settings)
-        self.stack.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
+        self.stack.pulumi(*UP, *flags)
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import Cluster, left_in_project, run
+from tests.lab.cluster import UP, Cluster, left_in_project, run
 from tests.lab.object_store import ObjectStore
 from tests.smoke.live import until
 
@@ -53,12 +53,6 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
 def take_backup(cluster: Cluster, master: str) -> None:
     """What the timer starts."""
     cluster.ssh(master, "sudo systemctl start openstack-kubernetes-backup.service")
-
-
-def refresh_and_up(cluster: Cluster) -> None:
-    """What the runbooks say after the loss of machines."""
-    cluster.stack.pulumi("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs")
-    cluster.stack.write_kubeconfig(cluster.kubeconfig)
 
 
 def remember(cluster: Cluster, name: str) -> None:
@@ -115,7 +109,7 @@ def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster
     lose(*MASTERS[:2])
     cluster.ssh(MASTERS[2], "sudo /usr/local/lib/openstack-kubernetes/control-plane.sh alone")
     assert remembered(cluster) == {"before-the-loss"}
-    refresh_and_up(cluster)
+    cluster.up("--refresh")
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
 
@@ -126,10 +120,7 @@ def test_without_any_control_plane_nobody_begins_empty(
     take_backup(cluster, MASTERS[1])
     remember(cluster, "after-the-backup")
     lose(*MASTERS)
-    refused = cluster.stack.pulumi(
-        *("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs"),
-        capture=True, check=False,
-    )  # fmt: skip
+    refused = cluster.stack.pulumi(*UP, "--refresh", capture=True, check=False)
     newest = store.names()[-1]
     assert newest.endswith("-backup-master-1.db.gz")
     assert refused.returncode != 0

@@ -9,7 +9,7 @@ import pytest
 
 from lab import image, settings
 from lab.image import glance, node, versions
-from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from tests.lab.cluster import UP, Cluster, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
 
@@ -54,7 +54,7 @@ def test_workers_come_and_leave_and_the_others_stay(cluster: Cluster) -> None:
 
 def test_a_master_deleted_behind_the_programs_back_is_replaced(cluster: Cluster) -> None:
     run("openstack", "server", "delete", "--wait", "ha-master-0")
-    cluster.stack.pulumi("up", "--refresh", "--yes", "--skip-preview", "--suppress-outputs")
+    cluster.up("--refresh")
     assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
     members = cluster.etcdctl("ha-master-1", "member", "list")
     assert sorted(line.split(", ")[2] for line in members.splitlines()) == MASTERS
@@ -77,9 +77,7 @@ def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     before = servers()
     cluster.stack.configure({"image": "node-image-2"})
     with Poll(cluster) as poll:
-        said = cluster.stack.pulumi(
-            *("up", "--yes", "--skip-preview", "--suppress-outputs"), capture=True
-        ).stdout
+        said = cluster.stack.pulumi(*UP, capture=True).stdout
     print(said)
     after = servers()
     assert sorted(after) == sorted(before)
