@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from datetime import time as clock
 from pathlib import Path
@@ -23,38 +22,17 @@ import pytest
 from bench.quiet import QuietStack
 from lab import image, settings
 from lab.cloud import inside, layout, namespace
-from lab.image import archives, programs
+from lab.image import programs
 from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack
 from tests.lab.gateways import Gateway
 from tests.lab.login import BOOT_ID
+from tests.lab.needs import Needs
 from tests.lab.poll import Poll
 from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What an add-on needs to run here: charts, and archives of images that no module holds."""
-
-    charts: tuple[str, ...]
-    archives: tuple[str, ...] = ()
-
-    def missing_charts(self) -> list[str]:
-        """Charts that nobody put into the cache."""
-        return [
-            name
-            for name in self.charts
-            if not any((folder / name).is_dir() for folder in (CHARTS, FETCHED))
-        ]
-
-    def missing(self) -> list[str]:
-        """Files that nobody put into the cache."""
-        charts = [FETCHED / name for name in self.missing_charts()]
-        files = [archives.FETCHED / f"{name}.tar" for name in self.archives]
-        return [str(each) for each in (*charts, *(each for each in files if not each.exists()))]
 
 
 ADDONS: Mapping[str, Needs] = {
@@ -178,7 +156,7 @@ def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
     chosen = {
         name: {"enabled": enabled, **SETTINGS[name]}
         for name, needs in ADDONS.items()
-        if not needs.missing() or (name == "kured" and (FETCHED / "kured").is_dir())
+        if not needs.missing() or (name == "kured" and not needs.missing_charts())
     }
     return {**base, **chosen}
 
@@ -327,7 +305,7 @@ def test_a_claim_is_restored_under_its_own_name(cluster: Cluster) -> None:
     cluster.kubectl("delete", "volumesnapshots", "--all")
 
 
-@pytest.mark.skipif(not (FETCHED / "kured").is_dir(), reason="no chart of kured")
+@pytest.mark.skipif(bool(ADDONS["kured"].missing_charts()), reason="no chart of kured")
 def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -> None:
     gateways = [Gateway(cluster, index) for index in range(2)]
     active, backup = sorted(gateways, key=lambda each: not each.is_active())

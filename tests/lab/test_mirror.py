@@ -22,9 +22,9 @@ from components.addons import charts
 from lab import image, settings
 from lab.cloud import layout, namespace
 from lab.image import archives
-from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, run
+from tests.lab.needs import chart_folder
 from tests.smoke.live import until
 
 REGISTRY = "mirror.example"
@@ -48,7 +48,7 @@ def extras() -> dict[str, Any]:
     return {
         name: {"enabled": True, **chosen}
         for name, (chart, chosen) in EXTRAS.items()
-        if (FETCHED / chart).is_dir()
+        if chart_folder(chart).is_dir()
     }
 
 
@@ -85,8 +85,7 @@ def mirror(
     """What the mirror was asked for, as it is written."""
     folder = tmp_path_factory.mktemp("mirror")
     for name, version in wanted.items():
-        source = next(found for each in (CHARTS, FETCHED) if (found := each / name).is_dir())
-        file = shutil.copytree(source, folder / "charts" / name) / "Chart.yaml"
+        file = shutil.copytree(chart_folder(name), folder / "charts" / name) / "Chart.yaml"
         # The lab has some charts in other versions than the pinned ones.
         file.write_text(re.sub(r"(?m)^version: .*$", f"version: {version}", file.read_text()))
     files = [*archives.ARCHIVES.glob("*.tar"), *archives.fetched()]

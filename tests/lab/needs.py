@@ -1,0 +1,33 @@
+"""What somebody has to put into the lab's cache for an add-on to run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.image import archives
+from lab.image.charts import CHARTS, FETCHED
+
+
+def chart_folder(name: str) -> Path:
+    """Where a chart is: among the lab's own, else where somebody has to put it."""
+    own = CHARTS / name
+    return own if own.is_dir() else FETCHED / name
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an add-on needs to run here: charts, and archives of images that no module holds."""
+
+    charts: tuple[str, ...]
+    archives: tuple[str, ...] = ()
+
+    def missing_charts(self) -> list[str]:
+        """Charts that nobody put into the cache."""
+        return [name for name in self.charts if not chart_folder(name).is_dir()]
+
+    def missing(self) -> list[str]:
+        """Files that nobody put into the cache."""
+        charts = [chart_folder(name) for name in self.missing_charts()]
+        files = [archives.FETCHED / f"{name}.tar" for name in self.archives]
+        return [str(each) for each in (*charts, *(each for each in files if not each.exists()))]
