@@ -62,10 +62,11 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, ask: bool) -> No
         faults = _missing(charts, settings.chart_directory)
     elif not ask:
         return
-    elif faults := _unreachable(charts, mirror):
+    elif mirror is not None and (unlisted := _unlisted(charts, mirror)) is not None:
+        faults = unlisted
+    else:
+        faults = _unreachable(charts, mirror)
         advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
-    elif mirror is not None and not mirror.startswith("oci://"):
-        faults = _unlisted(charts, mirror)
     if faults:
         raise ChartError("\n  ".join(["charts cannot be had:", *faults, advice]))
 
@@ -83,8 +84,13 @@ def _missing(charts: Iterable[Chart], directory: str) -> list[str]:
     ]
 
 
-def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str]:
-    """Charts that somebody forgot to mirror in their version; official repositories have them."""
+def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str] | None:
+    """Charts that somebody forgot to mirror in their version; official repositories have them.
+
+    None when the mirror does not say, or is not there.
+    """
+    if mirror.startswith("oci://"):
+        return None
     url = f"{mirror}/index.yaml"
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
@@ -97,8 +103,8 @@ def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str]:
             for each in releases
         }
     except (OSError, HTTPException, yaml.YAMLError, AttributeError, KeyError, TypeError):
-        # Whatever is wrong with it, Helm finds out, too.
-        return []
+        # Whatever is wrong with an index, Helm finds out, too.
+        return None
     return [
         f"addons.chartRepository = {mirror}: {url} lists no {chart.name} {chart.version}"
         for chart in charts

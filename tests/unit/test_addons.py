@@ -856,7 +856,8 @@ class Repository(http.server.BaseHTTPRequestHandler):
     """A repository at /charts, which hides its index, one at /listed, one at /broken."""
 
     def do_HEAD(self) -> None:
-        there = self.path in (f"/{name}/index.yaml" for name in ("charts", "listed", "broken"))
+        # Whoever has read the index of /listed has nothing more to ask.
+        there = self.path in (f"/{name}/index.yaml" for name in ("charts", "broken"))
         self.send_response(200 if there else 404)
         self.end_headers()
 
