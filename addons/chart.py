@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pulumi
 import yaml
 
-from addons.settings import AddonsSettings
+from settings.addons import AddonsSettings
 
 _TIMEOUT_SECONDS = 10
 

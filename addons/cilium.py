@@ -7,7 +7,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.install import Installer
-from addons.settings import Cni
+from settings.addons import Cni
 
 # The chart's objects are made side by side, and an agent that finds no configuration runs without
 # one for ever: it reads it once, and takes its absence for an empty one.

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
+from pulumi_kubernetes import storage
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
-from pulumi_kubernetes.storage.v1 import StorageClass
 
 import versions
-from addons import cloud_conf, settings
+from addons import cloud_conf
 from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import ON_CONTROL_PLANES_ONLY, ON_CONTROL_PLANES_TOO, Installer
+from settings.addons import CinderCsi, StorageClass
 
 CHART = Chart(
     name="openstack-cinder-csi",
@@ -78,7 +79,7 @@ def values(
 
 def install(
     installer: Installer,
-    chosen: settings.CinderCsi,
+    chosen: CinderCsi,
     *,
     cluster_name: str,
     masters: int,
@@ -129,13 +130,13 @@ def without_credential(
     return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
 
 
-def _storage_class(installer: Installer, chosen: settings.StorageClass) -> StorageClass:
+def _storage_class(installer: Installer, chosen: StorageClass) -> storage.v1.StorageClass:
     parameters: dict[str, str] = {"csi.storage.k8s.io/fstype": chosen.filesystem}
     if chosen.volume_type is not None:
         parameters["type"] = chosen.volume_type
     if chosen.availability_zone is not None:
         parameters["availability"] = chosen.availability_zone
-    return StorageClass(
+    return storage.v1.StorageClass(
         f"{installer.name}-{chosen.name}",
         metadata=ObjectMetaArgs(
             name=chosen.name,

@@ -9,7 +9,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.install import Installer
-from addons.settings import Headlamp
+from settings.addons import Headlamp
 
 CHART = Chart(
     name="headlamp",

@@ -7,8 +7,8 @@ import pulumi
 from addons import crds, nginx_ingress, traefik
 from addons.chart import Chart
 from addons.install import Installer
-from addons.settings import Ingress
 from addons.way_in import NAMESPACE, WayIn
+from settings.addons import Ingress
 
 _CONTROLLERS = {
     "traefik": (traefik.CHART, traefik.values),

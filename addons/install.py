@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons import chart
-from addons.settings import AddonsSettings
+from settings.addons import AddonsSettings
 from settings.merge import merge
 
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

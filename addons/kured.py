@@ -9,7 +9,7 @@ import versions
 from addons.alerts import REBOOT_OVERDUE
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
-from addons.settings import Kured
+from settings.addons import Kured
 
 CHART = Chart(
     name="kured",

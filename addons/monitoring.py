@@ -13,8 +13,8 @@ import versions
 from addons import alerts, crds, dashboards, logging, targets
 from addons.chart import Chart
 from addons.install import Installer
-from addons.settings import Logging, Monitoring
 from addons.watch import Watched
+from settings.addons import Logging, Monitoring
 
 CHART = Chart(
     name="kube-prometheus-stack",

@@ -25,8 +25,8 @@ from addons.api import when_it_answers
 from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import Installer, mirror_images
-from addons.settings import AddonsSettings
 from addons.watch import Watched
+from settings.addons import AddonsSettings
 from settings.backup import Backup
 
 

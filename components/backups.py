@@ -9,8 +9,8 @@ import pulumi
 import versions
 from addons.install import mirrored
 from components.remote import environment_file
-from config import Cluster
 from settings.backup import Backup
+from settings.cluster import Cluster
 
 # Has etcdutl. Kubernetes' own image of etcd is asked for it first, but had none for years.
 ETCD_IMAGE = f"gcr.io/etcd-development/etcd:{versions.ETCD_TOOLS}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from config import PackageMirrors
+from settings.networks import PackageMirrors
 
 
 def cloud_config(

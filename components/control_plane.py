@@ -16,7 +16,8 @@ from components.node import Node, NodeArgs
 from components.pki import Pki
 from components.remote import Script, connection, environment_file, scripts
 from components.rolling import Existing, Gates, NodeOutput
-from config import Cluster, Taint
+from settings.cluster import Cluster
+from settings.machines import Taint
 
 CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_openstack as openstack
 
-from components.addresses import Addresses
 from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, on_delete, scripts
 from components.rolling import Existing, Gates, NodeOutput
-from config import PackageMirrors, Servers
 from settings import settled
+from settings.addresses import Addresses
+from settings.machines import Servers
+from settings.networks import PackageMirrors
 
 # The first of the ports on the floating IP that lead to one certain gateway's sshd.
 FIRST_SSH_PORT = 2200

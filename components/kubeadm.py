@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from config import AuditLog, Etcd, Oidc, Taint
+from settings.kubernetes import AuditLog, Etcd, Oidc
+from settings.machines import Taint
 from settings.merge import merge
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"

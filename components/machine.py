@@ -13,7 +13,8 @@ from components.image import first_seen_image
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, scripts
-from config import PackageMirrors, Servers
+from settings.machines import Servers
+from settings.networks import PackageMirrors
 
 
 @dataclass(frozen=True, kw_only=True)

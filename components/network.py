@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_openstack as openstack
 
-from components.addresses import Addresses
 from components.firewall import ROLES, SUBNET, rules
 from components.remote import on_delete
-from config import ExistingNetwork
+from settings.addresses import Addresses
+from settings.networks import ExistingNetwork
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from addons.settings import Kured
-from config import Cluster, HttpProxy
+from settings.addons import Kured
+from settings.cluster import Cluster
+from settings.networks import HttpProxy
 
 
 def environment(cluster: Cluster) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from config import Cluster
+from settings.cluster import Cluster
 from settings.faults import MISSING, ConfigError, Fault
 from settings.kubernetes_version import check_version_change
 

@@ -19,8 +19,9 @@ from components.node import Node, NodeArgs
 from components.pki import Pki
 from components.remote import Login
 from components.rolling import Existing, Gates, NodeOutput
-from config import Cluster, Pool
-from config import Machine as ExistingMachine
+from settings.cluster import Cluster
+from settings.machines import Machine as ExistingMachine
+from settings.machines import Pool
 
 
 @dataclass(frozen=True, kw_only=True)

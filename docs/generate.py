@@ -21,7 +21,7 @@ _EXAMPLES: Mapping[str, object] = yaml.safe_load((ROOT / "docs/examples.yaml").r
 _PULUMI = ">=3.250.0"
 _WIDTH = 96
 _LONGEST_DEFAULT = 60
-_NOTE = "Generated from config.py by `make generate`; a test checks that it is current."
+_NOTE = "Generated from settings/ by `make generate`; a test checks that it is current."
 
 # The engine has no optional keys without a default; `config.load` takes these for "not set".
 _NOT_SET: Mapping[str, object] = {"string": "", "array": [], "object": {}}

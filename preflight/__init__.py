@@ -2,11 +2,11 @@
 
 import pulumi
 
-from config import Cluster
 from preflight.endpoint import Endpoint, endpoint
 from preflight.fetch import fetch
 from preflight.login import environment, login
 from preflight.rules import faults, warnings
+from settings.cluster import Cluster
 from settings.faults import ConfigError
 
 __all__ = ["Endpoint", "check", "endpoint", "environment"]

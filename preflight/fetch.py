@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from config import Cluster
 from preflight import facts
 from preflight.facts import Facts, Limit
 from preflight.login import Login, resolve
 from preflight.needs import roles
 from settings import settled
+from settings.cluster import Cluster
 from settings.faults import ConfigError, Fault
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from components.firewall import ROLES, rules
-from config import Cluster, Servers
 from preflight.facts import Facts, Flavor
+from settings.cluster import Cluster
+from settings.machines import Servers
 
 # Neutron puts two rules for outgoing traffic (IPv4, IPv6) into every new security group.
 _RULES_OF_A_NEW_GROUP = 2

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
 
-from config import Cluster
 from preflight.facts import UNLIMITED, Facts, Flavor, Image, Port, Subnet
 from preflight.needs import QUOTAS, Role, needs, roles
+from settings.cluster import Cluster
 from settings.faults import MISSING, Fault, nearest
 
 # Names in a message when none of them is near.

@@ -1,4 +1,4 @@
-"""The base model and the value types shared by `config` and `addons.settings`."""
+"""The base model and the value types that the other modules of `settings` share."""
 
 import ipaddress
 import re

@@ -1,20 +1,15 @@
 """Rules over several keys of the configuration: pure functions from a cluster to its faults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from components.addresses import LONGEST_PREFIX, Addresses, addresses
+from settings.addresses import LONGEST_PREFIX, Addresses, addresses
 from settings.base import LONGEST_LABEL
+from settings.cluster import Cluster
 from settings.faults import MISSING, Fault
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv4Network
-
-    from config import Cluster, Machine, RoleSettings
+from settings.machines import Machine, RoleSettings
 
 # kube-controller-manager and Cilium give each node a /24 of the pod network by default; it holds
 # the 110 pods that a kubelet runs at most, twice over (a pod's address is not reused at once).
@@ -30,7 +25,7 @@ _ELECTION_HEARTBEATS = 5
 
 RESERVED_POOLS = ("gateway", "master", "worker")
 
-_Check = Callable[["Cluster"], Iterable[Fault]]
+_Check = Callable[[Cluster], Iterable[Fault]]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import versions
-from addons.settings import AddonsSettings
 from components.addons import charts
 from lab import image, settings
 from lab.cloud import layout, namespace
 from lab.image import archives
 from lab.paths import PROJECT
+from settings.addons import AddonsSettings
 from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.needs import chart_folder
 from tests.smoke.live import until

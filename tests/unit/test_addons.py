@@ -22,11 +22,12 @@ from addons import alerts, api, chart, cilium, cinder_csi, cloud_conf, crds, hea
 from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
 from addons.programs import take_snapshots
-from addons.settings import AddonsSettings
 from addons.snapshots import keep_kinds
 from components.addons import Addons, AddonsArgs, charts
-from config import ConfigError, load
+from config import load
+from settings.addons import AddonsSettings
 from settings.backup import Backup
+from settings.faults import ConfigError
 from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
 
 CHART = "helm.sh/v4:Chart"

@@ -8,7 +8,10 @@ import pulumi
 import pytest
 
 import config
-from config import Cluster, ConfigError, check_version_change, load
+from config import load
+from settings.cluster import Cluster
+from settings.faults import ConfigError
+from settings.kubernetes_version import check_version_change
 
 LEAST: dict[str, Any] = {
     "externalNetwork": "public",

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from components import kubeadm
-from config import AuditLog, Etcd, Oidc, Taint
+from settings.kubernetes import AuditLog, Etcd, Oidc
+from settings.machines import Taint
 
 REGISTRATION = kubeadm.Registration(
     name="demo-worker-0",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config import Cluster, ConfigError, load
+from config import load
 from preflight.endpoint import endpoint
 from preflight.facts import (
     UNLIMITED,
@@ -26,6 +26,8 @@ from preflight.login import environment, login, resolve
 from preflight.needs import needs
 from preflight.rules import faults, warnings
 from settings import settled
+from settings.cluster import Cluster
+from settings.faults import ConfigError
 
 SERVICES = frozenset({"block-storage", "load-balancer"})
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"

@@ -16,7 +16,7 @@ import yaml
 from pulumi.output import UNKNOWN
 
 from components import rolling
-from config import ConfigError
+from settings.faults import ConfigError
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
