@@ -12,7 +12,7 @@ from components import backups, kubeadm
 from components.gateway import Gateway
 from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
-from components.node import Node, NodeArgs
+from components.node import GATE_SCRIPTS, Node, NodeArgs
 from components.pki import Pki
 from components.remote import Script, connection, environment_file, scripts
 from components.rolling import Existing, Gates, NodeOutput
@@ -86,7 +86,7 @@ class ControlPlane(pulumi.ComponentResource):
             "api",
             login=connection(args.gateway.login),
             files={
-                **scripts("lib.sh", "gate.sh"),
+                **scripts(*GATE_SCRIPTS),
                 "node.env": environment_file({**args.environment, "NODE_NAME": name}),
                 "kubeconfig": self.gateway_kubeconfig,
             },
@@ -161,7 +161,9 @@ class ControlPlane(pulumi.ComponentResource):
                 verb="converge",
                 files={
                     **args.node_files,
-                    **scripts("backup.sh", "bucket.sh", "restore.sh"),
+                    **scripts(
+                        "cluster.sh", "etcd-volume.sh", "backup.sh", "bucket.sh", "restore.sh"
+                    ),
                     **backups.files(args.cluster.backup, args.backup_secret_key),
                     **self._kubeadm_files(index, machine),
                     **self._kubernetes_files(),

@@ -214,7 +214,7 @@ class Gateway(pulumi.ComponentResource):
         args = self._args
         gateways = args.addresses.gateways[: args.count]
         return {
-            **scripts("lib.sh", "gateway.sh"),
+            **scripts("lib.sh", "haproxy.sh", "gateway.sh"),
             "ca.crt": args.pki.cluster_ca.public,
             "node.env": environment_file(
                 {

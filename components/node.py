@@ -10,6 +10,8 @@ import pulumi
 from components.gateway import Gateway
 from components.remote import Login, Script, connection, environment_file, scripts, together
 
+GATE_SCRIPTS = ("lib.sh", "cluster.sh", "gate.sh")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeArgs:
@@ -56,7 +58,9 @@ class Node:
             args.verb,
             login=connection(args.login, via=args.gateway.login),
             files={
-                **scripts("lib.sh", "host-key.sh", "install.sh", "api-proxy.sh", args.script),
+                **scripts(
+                    "lib.sh", "host-key.sh", "install.sh", "haproxy.sh", "node.sh", args.script
+                ),
                 "node.env": environment.apply(environment_file),
                 **args.files,
             },
@@ -72,7 +76,7 @@ class Node:
             on_leave="leave",
             login=connection(args.gateway.login),
             files={
-                **scripts("lib.sh", "gate.sh"),
+                **scripts(*GATE_SCRIPTS),
                 "node.env": pulumi.Output.all(environment, args.provider_id).apply(
                     lambda values: environment_file(
                         {

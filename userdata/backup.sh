@@ -7,6 +7,10 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=cluster.sh
+source "$HERE/cluster.sh"
+# shellcheck source-path=SCRIPTDIR source=node.sh
+source "$HERE/node.sh"
 # shellcheck source-path=SCRIPTDIR source=bucket.sh
 source "$HERE/bucket.sh"
 

@@ -12,8 +12,14 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=api-proxy.sh
-source "$HERE/api-proxy.sh"
+# shellcheck source-path=SCRIPTDIR source=haproxy.sh
+source "$HERE/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=cluster.sh
+source "$HERE/cluster.sh"
+# shellcheck source-path=SCRIPTDIR source=node.sh
+source "$HERE/node.sh"
+# shellcheck source-path=SCRIPTDIR source=etcd-volume.sh
+source "$HERE/etcd-volume.sh"
 # shellcheck source-path=SCRIPTDIR source=bucket.sh
 source "$HERE/bucket.sh"
 # shellcheck source-path=SCRIPTDIR source=restore.sh
@@ -50,89 +56,6 @@ converge() {
 install_programs() {
   step "packages and programs"
   bash "$HERE/install.sh" all || die "install.sh all failed" containerd.service
-}
-
-# --- etcd's disk ------------------------------------------------------------------------------
-
-# A unit of its own mounts the volume at every boot, and the kubelet needs it: etcd must never
-# start on the empty folder below the mount. (fstab would need udev, which containers lack.)
-prepare_etcd_volume() {
-  [[ -n ${ETCD_DEVICE:-} ]] || return 0
-  local unit=openstack-kubernetes-etcd-volume.service device type
-  step "etcd volume"
-  if ! mountpoint --quiet "$ETCD_DATA"; then
-    [[ ! -d $ETCD_DATA/member ]] ||
-      die "etcd has data on the boot volume, but ETCD_DEVICE is set: replace this control plane to move it"
-    wait_for 120 "the volume $ETCD_DEVICE" etcd_device >/dev/null ||
-      die "no device matches $ETCD_DEVICE: is the volume attached?"
-    device=$(etcd_device)
-    type=$(content_of "$device")
-    case $type in
-      '')
-        log "making a file system on $device, which is blank"
-        run mkfs.ext4 -q -L etcd "$device" || die "mkfs.ext4 failed on $device"
-        ;;
-      ext4) log "$device has a file system already" ;;
-      *) die "$device holds \"$type\", neither blank nor ext4: not touching it" ;;
-    esac
-    write_file "$STATE_DIR/etcd-volume" 0644 "$(blkid -p -s UUID -o value "$device")"
-  fi
-  write_file "$ROOT/etc/systemd/system/$unit" 0644 "[Unit]
-Description=Mount the etcd volume
-Before=kubelet.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-TimeoutStartSec=300
-ExecStart=$LIB_DIR/control-plane.sh mount
-
-[Install]
-RequiredBy=kubelet.service"
-  systemctl --quiet enable "$unit" || die "$unit cannot be enabled" "$unit"
-  systemctl start "$unit" || die "the etcd volume cannot be mounted" "$unit"
-}
-
-# mount_etcd_volume: the file system that this machine's etcd began with, whatever the device is
-# called by now.
-mount_etcd_volume() {
-  local uuid device
-  uuid=$(<"$STATE_DIR/etcd-volume")
-  step "mount the etcd volume"
-  mkdir -p -- "$ETCD_DATA"
-  ! mountpoint --quiet "$ETCD_DATA" || return 0
-  wait_for 120 "the file system $uuid" volume_with "$uuid" >/dev/null ||
-    die "no device holds the file system $uuid: is the etcd volume attached?"
-  device=$(volume_with "$uuid")
-  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device needs a repair by hand: e2fsck $device"
-  mount -o noatime "$device" "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
-  chmod 0700 "$ETCD_DATA"
-}
-
-# ETCD_DEVICE is a glob; the whole disk sorts before its partitions.
-etcd_device() {
-  local matches
-  mapfile -t matches < <(compgen -G "$ETCD_DEVICE")
-  ((${#matches[@]})) || return 1
-  readlink -f -- "${matches[0]}"
-}
-
-# volume_with UUID: its device, which udev may not know where there is none.
-volume_with() {
-  local device
-  findfs "UUID=$1" 2>/dev/null && return
-  device=$(etcd_device) || return
-  [[ $(blkid -p -s UUID -o value "$device") == "$1" ]] || return 1
-  printf '%s\n' "$device"
-}
-
-# content_of DEVICE: the type of what is on it, nothing when it is blank.
-content_of() {
-  local status=0 found
-  found=$(blkid -p -s TYPE -s PTTYPE -o value "$1") || status=$?
-  # 2: no signature found. Anything else that failed is no licence to format.
-  ((status == 0 || status == 2)) || die "blkid cannot tell what is on $1 (status $status)"
-  printf '%s' "${found//$'\n'/ }"
 }
 
 # --- into the cluster -------------------------------------------------------------------------

@@ -10,6 +10,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=cluster.sh
+source "$HERE/cluster.sh"
 
 TARGET_IP=''
 # Annotations of a Node.

@@ -6,6 +6,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=haproxy.sh
+source "$HERE/haproxy.sh"
 
 HEALTH_SCRIPT=$LIB_DIR/haproxy-health.sh
 KEEPALIVED_CFG=$ROOT/etc/keepalived/keepalived.conf

@@ -10,8 +10,10 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=api-proxy.sh
-source "$HERE/api-proxy.sh"
+# shellcheck source-path=SCRIPTDIR source=haproxy.sh
+source "$HERE/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=node.sh
+source "$HERE/node.sh"
 
 prepare() {
   step "check what is here"

@@ -46,7 +46,7 @@ def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
     assert worker.run("worker.sh", "prepare").status == 0
     assert worker.called("fake-install all")
     library = worker.root / "usr/local/lib/openstack-kubernetes"
-    assert {"lib.sh", "worker.sh", "api-proxy.sh"} <= {path.name for path in library.iterdir()}
+    assert {"lib.sh", "worker.sh", "haproxy.sh"} <= {path.name for path in library.iterdir()}
     for name in ("node.env", "kubeadm-join.yaml", "ca.crt"):
         assert worker.has(f"etc/openstack-kubernetes/{name}")
     assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")

@@ -63,12 +63,15 @@ WAIT = re.compile(
 )
 
 
+SHARED = ("lib.sh", "haproxy.sh", "cluster.sh", "node.sh")
+
+
 @pytest.mark.parametrize(
     "names",
     [
-        ("gate.sh", "worker.sh", "lib.sh"),
-        ("gate.sh", "control-plane.sh", "lib.sh"),
-        ("install.sh", "control-plane.sh", "lib.sh"),
+        ("gate.sh", "worker.sh", *SHARED),
+        ("gate.sh", "control-plane.sh", *SHARED),
+        ("install.sh", "control-plane.sh", "etcd-volume.sh", "restore.sh", *SHARED),
     ],
 )
 def test_a_script_has_more_time_than_all_its_waits_together(names: tuple[str, ...]) -> None:

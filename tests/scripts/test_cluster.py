@@ -1,0 +1,75 @@
+"""cluster.sh: tokens, the discovery file, etcd on other control planes."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.scripts.conftest import Machine, Result
+
+
+def cluster(machine: Machine, commands: str) -> Result:
+    """Run commands with the settings and cluster.sh loaded."""
+    return machine.lib(f"load_env\nsource ./cluster.sh\n{commands}")
+
+
+def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
+    machine.write("kubeconfig", "")
+    result = cluster(machine, 'mint_token\necho "$token"')
+    token_id, secret = result.stdout.strip().split(".")
+    assert (len(token_id), len(secret)) == (6, 16)
+    assert not machine.called(secret)
+    manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
+    assert yaml.safe_load(manifest)["stringData"]["token-secret"] == secret
+    assert "auth-extra-groups: system:bootstrappers:kubeadm:default-node-token" in manifest
+    assert "expiration: 20" in manifest
+    assert machine.calls[-1].endswith(
+        f"delete secret bootstrap-token-{token_id} --ignore-not-found"
+    )
+
+
+@pytest.mark.parametrize("drawn", ["700000", "12e456"])
+def test_a_token_that_looks_like_a_number_is_text(machine: Machine, drawn: str) -> None:
+    machine.write("kubeconfig", "")
+    machine.answer("config view --raw", "Q0E=")
+    cluster(machine, f"random_text() {{ printf {drawn}; }}\nmint_token")
+    manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
+    sent = yaml.safe_load(manifest)["stringData"]
+    assert (sent["token-id"], sent["token-secret"]) == (drawn, drawn)
+    discovery = yaml.safe_load(cluster(machine, "token=700000.7\ndiscovery").stdout)
+    assert discovery["users"][0]["user"]["token"] == "700000.7"
+
+
+def test_the_discovery_file_trusts_the_ca_of_the_admin_kubeconfig(machine: Machine) -> None:
+    machine.answer("config view --raw", "Q0E=")
+    result = cluster(machine, "token=abc.def\ndiscovery")
+    assert "certificate-authority-data: Q0E=" in result.stdout
+    assert "server: https://api.demo.internal:7443" in result.stdout
+    assert 'token: "abc.def"' in result.stdout
+
+
+def test_a_dead_etcd_asks_the_next_one_and_the_own_one_never(machine: Machine) -> None:
+    machine.answer(
+        "get pods -l component=etcd",
+        "etcd-a a True\netcd-own demo-node True\netcd-b b False\netcd-c c True\n",
+    )
+    machine.answer("exec etcd-a", status=1)
+    machine.answer("exec etcd-c", "from c\n")
+    result = cluster(machine, "etcdctl_elsewhere member list")
+    assert result.stdout == "from c\n"
+    assert [line.split(" exec ")[1].split()[0] for line in machine.called(" exec ")] == [
+        "etcd-a", "etcd-c",
+    ]  # fmt: skip
+
+
+def test_etcd_members_of_this_machine_are_found_by_name_and_by_address(machine: Machine) -> None:
+    machine.answer("get pods -l component=etcd", "etcd-a a True\n")
+    machine.answer(
+        "member list",
+        "11, started, a, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
+        "22, unstarted, , https://10.8.0.99:2380, , true\n"
+        "33, started, demo-node, https://10.8.0.77:2380, https://10.8.0.77:2379, false\n"
+        "44, started, demo-node-2, https://10.8.0.9:2380, https://10.8.0.9:2379, false\n",
+    )
+    assert cluster(machine, "remove_etcd_member").status == 0
+    assert [line.rsplit(" ", 1)[1] for line in machine.called("member remove")] == ["22", "33"]

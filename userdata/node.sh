@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# What kubeadm and the kubelet made of this machine. Sourced, never run.
+#
+# `attempt` says that kubeadm was started, `member` that it finished: with the first and without
+# the second, the last run was cut off.
+
+is_member() {
+  [[ -e $STATE_DIR/member && -e $KUBERNETES_DIR/kubelet.conf ]]
+}
+
+begin_attempt() {
+  mkdir -p -- "$STATE_DIR"
+  rm -f -- "$STATE_DIR/member"
+  write_file "$STATE_DIR/attempt" 0644 "$1"
+  sync -- "$STATE_DIR"
+}
+
+end_attempt() {
+  write_file "$STATE_DIR/member" 0644 "$CLUSTER_NAME"
+  rm -f -- "$STATE_DIR/attempt"
+}
+
+half_done() {
+  [[ ! -e $STATE_DIR/member ]] &&
+    [[ -e $STATE_DIR/attempt || -e $KUBERNETES_DIR/kubelet.conf ||
+      -e $KUBERNETES_DIR/bootstrap-kubelet.conf ]]
+}
+
+reset_node() {
+  step "kubeadm reset"
+  if command -v kubeadm >/dev/null; then
+    run timeout "${RESET_TIMEOUT:-240}" kubeadm reset --force --cleanup-tmp-dir ||
+      die "kubeadm reset failed" containerd.service
+  fi
+  rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf"
+  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed}
+}
+
+# A machine that belongs to another cluster is left alone for as long as that cluster lives.
+refuse_foreign_cluster() {
+  local pki=$KUBERNETES_DIR/pki/ca.crt conf=$KUBERNETES_DIR/kubelet.conf
+  [[ -e $conf && -e $pki ]] && ! cmp -s -- "$pki" "$FOLDER/ca.crt" || return 0
+  if timeout 20 kubectl --kubeconfig "$conf" --request-timeout=10s get --raw /readyz >/dev/null 2>&1; then
+    die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $LIB_DIR/worker.sh reset here"
+  fi
+  log "this machine was a node of a cluster that does not answer any more"
+  reset_node
+}
+
+kubeadm_flags() {
+  [[ -z ${IGNORE_PREFLIGHT_ERRORS:-} ]] ||
+    printf -- '--ignore-preflight-errors=%s\n' "$IGNORE_PREFLIGHT_ERRORS"
+}
+
+kubelet_version() {
+  local text
+  text=$(kubelet --version 2>/dev/null) || return 0
+  printf '%s' "${text#Kubernetes }"
+}
+
+# The kubelet's settings are the cluster's; a change of them reaches a node that has joined here.
+refresh_kubelet_config() {
+  local config=$ROOT/var/lib/kubelet/config.yaml before pending=$STATE_DIR/kubelet-config
+  step "kubelet configuration"
+  before=$(sha256sum <"$config")
+  [[ ! -e $pending ]] || before='' # an earlier run was cut off: it may not have restarted the kubelet
+  : >"$pending"
+  run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
+  rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run
+  if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
+    log "restarting the kubelet"
+    systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+  fi
+  wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
+  rm -f -- "$pending"
+}
+
+# container_of POD: the id of the running container of a static pod.
+container_of() {
+  crictl ps --quiet --state Running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$"
+}
+
+kubelet_healthy() {
+  curl --silent --fail --output /dev/null --noproxy '*' --max-time 2 http://127.0.0.1:10248/healthz
+}
