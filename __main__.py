@@ -8,11 +8,12 @@ from addons import headlamp
 from components.addons import Addons, AddonsArgs
 from components.control_plane import ControlPlane, ControlPlaneArgs
 from components.credential import cloud_credential
+from components.existing import Existing
 from components.gateway import INGRESS_NODE_PORTS, Gateway, GatewayArgs
 from components.network import Network, NetworkArgs
 from components.node_files import environment, node_files, reboots
 from components.pki import Pki, PkiArgs
-from components.rolling import Existing
+from components.rolling import Rolling
 from components.worker_pool import WorkerPool, WorkerPoolArgs
 from scale import prepare_for_many_resources
 
@@ -21,6 +22,7 @@ prepare_for_many_resources()
 cluster = config.from_pulumi()
 secrets = config.secrets_from_pulumi()
 existing = Existing.of_this_stack()
+rolling = Rolling(existing.names)
 name = cluster.cluster_name
 machine_environment = environment(cluster)
 existing.check(cluster)
@@ -72,7 +74,7 @@ gateway = Gateway(
         monitored=cluster.addons.monitoring.enabled,
         reboots=reboots(cluster.addons.kured),
         environment=machine_environment,
-        existing=existing,
+        rolling=rolling,
     ),
 )
 
@@ -83,7 +85,7 @@ control_plane = ControlPlane(
         network=network,
         gateway=gateway,
         pki=pki,
-        existing=existing,
+        rolling=rolling,
         environment=machine_environment,
         node_files=files_of_nodes,
         backup_secret_key=secrets.backup_secret_key,
@@ -107,7 +109,7 @@ pools = [
             gateway=gateway,
             control_plane=control_plane,
             pki=pki,
-            existing=existing,
+            rolling=rolling,
             environment=machine_environment,
             node_files=files_of_nodes,
         ),

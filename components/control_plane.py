@@ -15,7 +15,7 @@ from components.network import Network
 from components.node import GATE_SCRIPTS, Node, NodeArgs
 from components.pki import Pki
 from components.remote import Script, connection, environment_file, scripts
-from components.rolling import Existing, Gates, NodeOutput
+from components.rolling import Gates, NodeOutput, Rolling
 from settings.cluster import Cluster
 from settings.machines import Taint
 
@@ -30,7 +30,7 @@ class ControlPlaneArgs:
     network: Network
     gateway: Gateway
     pki: Pki
-    existing: Existing
+    rolling: Rolling
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     # Files that every Kubernetes node has in its folder.
@@ -93,7 +93,7 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 child,
                 pulumi.ResourceOptions(
-                    depends_on=args.existing.control_planes(gates),
+                    depends_on=args.rolling.control_planes(gates),
                     deleted_with=args.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
                 ),
@@ -124,7 +124,7 @@ class ControlPlane(pulumi.ComponentResource):
                 package_mirrors=args.cluster.package_mirrors,
                 address=str(args.cluster.addresses.control_planes[index]),
                 server_group=group,
-                turn=args.existing.turn(
+                turn=args.rolling.turn(
                     name,
                     gates,
                     first=args.gateway.gates,

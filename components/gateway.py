@@ -12,7 +12,7 @@ from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.pki import HostKeys, Pki
 from components.remote import Login, Script, connection, environment_file, on_delete, scripts
-from components.rolling import Existing, Gates, NodeOutput
+from components.rolling import Gates, NodeOutput, Rolling
 from settings import settled
 from settings.addresses import Addresses
 from settings.machines import Servers
@@ -54,7 +54,7 @@ class GatewayArgs:
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     server_group_policy: str
-    existing: Existing
+    rolling: Rolling
 
 
 class Gateway(pulumi.ComponentResource):
@@ -93,7 +93,7 @@ class Gateway(pulumi.ComponentResource):
                 index,
                 shared,
                 group,
-                turn=args.existing.turn(machine_name, gates),
+                turn=args.rolling.turn(machine_name, gates),
                 opts=child,
             )
             configured = self._configure(index, machine, association, child)

@@ -18,7 +18,7 @@ from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
 from components.remote import Login
-from components.rolling import Existing, Gates, NodeOutput
+from components.rolling import Gates, NodeOutput, Rolling
 from settings.cluster import Cluster
 from settings.machines import Machine as ExistingMachine
 from settings.machines import Pool
@@ -34,7 +34,7 @@ class WorkerPoolArgs:
     gateway: Gateway
     control_plane: ControlPlane
     pki: Pki
-    existing: Existing
+    rolling: Rolling
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     # Files that every Kubernetes node has in its folder.
@@ -70,7 +70,7 @@ class WorkerPool(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _turn(self, name: str, before: Gates) -> pulumi.Output[list[pulumi.Resource]]:
-        return self._args.existing.turn(
+        return self._args.rolling.turn(
             name,
             before,
             at_once=self._args.pool.max_unavailable,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pulumi.output import UNKNOWN
 
-from components import rolling
+from components import existing
 from settings.faults import ConfigError
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
@@ -96,7 +96,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
     assert run(own, secret=own, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):
-        rolling._check_ssh_key("sum of the old one", UNKNOWN)
+        existing._check_ssh_key("sum of the old one", UNKNOWN)
 
 
 def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
@@ -467,6 +467,6 @@ def test_last_outputs_that_are_just_being_written_are_read_again(
     monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
     # A loop of its own: asyncio.run would leave the mocks without theirs.
     with closing(asyncio.new_event_loop()) as loop:
-        read = loop.run_until_complete(rolling._last_outputs("organization/project/demo"))
+        read = loop.run_until_complete(existing._last_outputs("organization/project/demo"))
     assert read["nodes"] == []
     assert "kubeconfig" not in read
