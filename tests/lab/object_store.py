@@ -6,7 +6,6 @@ import os
 import secrets
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
 from lab import object_store
 from lab.cloud import layout, namespace
@@ -58,12 +57,7 @@ class ObjectStore:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._stop()
 
     def names(self) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from types import TracebackType
 
 from lab.cloud import namespace
 from tests.lab.cluster import Cluster
@@ -33,12 +32,7 @@ class Poll:
         self._reader.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._over.set()
         self._client.terminate()
         self._client.wait()
