@@ -853,7 +853,22 @@ entries:
 """ % (versions.CILIUM_CHART.encode(), versions.CINDER_CSI_CHART.encode())
 
 
-class Repository(http.server.BaseHTTPRequestHandler):
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Writes nothing between the tests' dots."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+def served(by: type[Silent]) -> Iterator[str]:
+    """The URL of a server that is there for a test."""
+    with http.server.HTTPServer(("127.0.0.1", 0), by) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class Repository(Silent):
     """A repository at /charts, which hides its index, one at /listed, one at /broken."""
 
     def do_HEAD(self) -> None:
@@ -867,16 +882,10 @@ class Repository(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(LISTED if self.path.startswith("/listed/") else b"entries: [")
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
 
 @pytest.fixture
 def repository() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Repository) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    yield from served(Repository)
 
 
 class TestChartSource:
@@ -1030,7 +1039,7 @@ def test_a_line_break_stays_inside_its_value() -> None:
     )
 
 
-class Api(http.server.BaseHTTPRequestHandler):
+class Api(Silent):
     """An API that is not ready when first asked."""
 
     statuses: ClassVar[list[int]] = []
@@ -1039,19 +1048,13 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.send_response(self.statuses.pop(0) if self.path == "/readyz" else 404)
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
 
 @pytest.fixture
 def api_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(api, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(api, "_PREVIEW_SECONDS", 0.0)
     monkeypatch.setattr(chart, "check", lambda *_, ask: None)
-    with http.server.HTTPServer(("127.0.0.1", 0), Api) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    yield from served(Api)
 
 
 class TestApi:

@@ -14,20 +14,9 @@ from addons import alerts, dashboards, targets
 from addons.alerts import Alert
 from addons.watch import Watched
 from components.firewall import METRICS, rules
+from tests.unit.watched import WATCHED
 
 ROOT = Path(__file__).resolve().parents[2]
-WATCHED = Watched(
-    gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
-    vip="10.8.0.10",
-    masters=3,
-    etcd_heartbeat=500,
-    ingress=True,
-    snapshot_jobs=("nightly", "weekly"),
-    snapshot_namespace="snapshots",
-    reboots=True,
-    backup_hours=6,
-    backup_places=("disk", "bucket"),
-)
 
 
 def every(watched: Watched = WATCHED) -> Iterator[Alert]:
