@@ -162,7 +162,12 @@ class ControlPlane(pulumi.ComponentResource):
                 files={
                     **args.node_files,
                     **scripts(
-                        "cluster.sh", "etcd-volume.sh", "backup.sh", "bucket.sh", "restore.sh"
+                        "cluster.sh",
+                        "etcd-volume.sh",
+                        "configuration.sh",
+                        "backup.sh",
+                        "bucket.sh",
+                        "restore.sh",
                     ),
                     **backups.files(args.cluster.backup, args.backup_secret_key),
                     **self._kubeadm_files(index, machine),

@@ -71,7 +71,14 @@ SHARED = ("lib.sh", "haproxy.sh", "cluster.sh", "node.sh")
     [
         ("gate.sh", "worker.sh", *SHARED),
         ("gate.sh", "control-plane.sh", *SHARED),
-        ("install.sh", "control-plane.sh", "etcd-volume.sh", "restore.sh", *SHARED),
+        (
+            "install.sh",
+            "control-plane.sh",
+            "etcd-volume.sh",
+            "configuration.sh",
+            "restore.sh",
+            *SHARED,
+        ),
     ],
 )
 def test_a_script_has_more_time_than_all_its_waits_together(names: tuple[str, ...]) -> None:
