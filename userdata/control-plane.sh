@@ -62,7 +62,7 @@ install_programs() {
 enter_cluster() {
   step "ask for the cluster"
   # A cut-off init whose API has served is brought to its end: others may count on it.
-  if [[ -e $STATE_DIR/served ]] && half_done; then
+  if half_done && init_has_served; then
     log "an earlier kubeadm init was cut off after its API had come up: finishing it"
     initialise --skip-phases=preflight,show-join-command
     return
@@ -92,6 +92,11 @@ enter_cluster() {
     wait_for_others || die "no other control plane answers ($CONTROL_PLANE_ADDRESSES, port 6443), and INITIALISE is not true here: see what the control plane that initialises the cluster says"
     join_cluster
   fi
+}
+
+# The kubelet goes on where a run was cut off, so the API may have come up when nobody looked.
+init_has_served() {
+  [[ -e $STATE_DIR/served ]] || { [[ $(attempt) == init ]] && api_ready "$NODE_IP:6443"; }
 }
 
 wait_for_others() {

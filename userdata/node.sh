@@ -20,6 +20,11 @@ end_attempt() {
   rm -f -- "$STATE_DIR/attempt"
 }
 
+# attempt: `init` or `join`, if there was one that was cut off.
+attempt() {
+  [[ ! -e $STATE_DIR/attempt ]] || cat "$STATE_DIR/attempt"
+}
+
 half_done() {
   [[ ! -e $STATE_DIR/member ]] &&
     [[ -e $STATE_DIR/attempt || -e $KUBERNETES_DIR/kubelet.conf ||

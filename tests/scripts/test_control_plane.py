@@ -176,6 +176,7 @@ def test_an_init_cut_before_the_api_came_up_starts_anew(make: Callable[..., Mach
     machine = make()
     machine.place(f"{STATE}/attempt", "init\n")
     data = machine.place("var/lib/etcd/member/wal")
+    machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
     machine.answer(
         "^kubeadm reset",
         does="import shutil; shutil.rmtree(here + '/../root/var/lib/etcd/member')",
@@ -183,6 +184,16 @@ def test_an_init_cut_before_the_api_came_up_starts_anew(make: Callable[..., Mach
     assert converge(machine).status == 0
     machine.order("kubeadm reset --force", "kubeadm init --config")
     assert not data.exists()
+
+
+def test_an_init_whose_api_came_up_after_the_cut_is_finished(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.place(f"{STATE}/attempt", "init\n")
+    data = machine.place("var/lib/etcd/member/wal")
+    assert converge(machine).status == 0
+    assert not machine.called("reset")
+    assert "--skip-phases=preflight," in machine.called("kubeadm init")[0]
+    assert data.exists()
 
 
 def test_an_init_cut_after_that_is_finished_without_a_reset(make: Callable[..., Machine]) -> None:
