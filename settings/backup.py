@@ -52,7 +52,8 @@ class Backup(Settings):
     """Where each snapshot is copied to; without it they are lost with the control planes."""
     restore: ObjectName | None = None
     """Name of a snapshot in the bucket. A cluster that has no control plane any more begins with it
-    instead of empty; one that has is not touched. Take it out afterwards."""
+    instead of empty, and keeps what etcd's volume had; one that has is not touched. Take it out
+    afterwards."""
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -4,6 +4,9 @@
 #   control-plane.sh converge   joins the cluster if it answers, initialises it if nobody does and
 #                               this machine may; on a member, brings what changed into force
 #   control-plane.sh alone      when the others are gone for good: etcd goes on with this member only
+#   control-plane.sh adopt [FOLDER]
+#                               when all are gone, on the new first one: the next converge goes on from
+#                               etcd's data on the volume, or in a folder beside it
 #   control-plane.sh state      prints "joined" or "new"
 #   control-plane.sh reset      takes everything of the cluster off the machine, etcd data too
 #   control-plane.sh mount      mounts the etcd volume (its unit runs this at boot)
@@ -29,7 +32,6 @@ source "$HERE/restore.sh"
 
 PKI=$KUBERNETES_DIR/pki
 MANIFESTS=$KUBERNETES_DIR/manifests
-ETCD_DATA=$ROOT/var/lib/etcd
 
 converge() {
   step "check what is here"
@@ -79,12 +81,15 @@ enter_cluster() {
     join_cluster
   elif [[ ${INITIALISE:-false} == true ]]; then
     if half_done; then
-      reset_node
+      clear_half_done
     fi
-    refuse_orphaned_data
-    if [[ -n ${RESTORE:-} ]]; then
+    drop_unserved
+    if [[ -d $ADOPT ]]; then
+      adopt_etcd
+    elif [[ -n ${RESTORE:-} ]]; then
       restore_etcd
     else
+      refuse_orphaned_data
       refuse_to_forget
     fi
     initialise --skip-phases=show-join-command
@@ -161,14 +166,16 @@ others_live() {
   log "a cluster exists, though its API is not ready: something listens at$listening"
 }
 
-# etcd data of an earlier life may be the last copy of the cluster.
-refuse_orphaned_data() {
-  [[ ! -d $ETCD_DATA/member || -e $RESTORING ]] ||
-    die "no control plane answers, but $ETCD_DATA holds the data of an etcd that ran: not overwriting it. Bring another control plane back; or, if it is worth nothing, or a backup is to take its place, run: $LIB_DIR/control-plane.sh reset"
+# Nobody else answers: etcd's data is worth nothing if an init made it whose API never came up, and may
+# be the last copy if it came from a cluster that this machine was just joining. kubeadm would empty the
+# whole folder, with what was set aside there.
+clear_half_done() {
+  [[ ! -d $ETCD_DATA/member || $(attempt) == join ]] || : >"$UNSERVED"
+  RESET_SKIP=remove-etcd-member reset_node
 }
 
 clear_etcd_data() {
-  rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$ETCD_DATA/.restore"
+  rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$RESTORE_WORK" "$ADOPT" "$SET_ASIDE"*
   rm -f -- "$RESTORING"
   clear_lost_and_found
 }
@@ -185,12 +192,9 @@ initialise() {
   watch_for_api &
   watcher=$!
   run kubeadm init --config "$FOLDER/kubeadm-init.yaml" --skip-token-print "$@" \
-    ${flags[@]+"${flags[@]}"} || {
-    kill "$watcher" 2>/dev/null || true # it may have ended
-    die "kubeadm init failed" kubelet.service
-  }
-  kill "$watcher" 2>/dev/null || true # it may have ended
+    ${flags[@]+"${flags[@]}"} || die "kubeadm init failed" kubelet.service
   wait_for_own_api
+  wait "$watcher"
   settle_restored
   finish_entering
   remember_configuration
@@ -200,15 +204,15 @@ clear_lost_and_found() {
   [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
 }
 
-# Remembers that the API of this machine was up: from then on etcd's data is not to be thrown away.
+# kubeadm goes on for a while after that, and may be cut off.
 watch_for_api() {
   exec 9>&-
   trap - ERR EXIT
   until api_ready "$NODE_IP:6443"; do
+    kill -0 "$$" 2>/dev/null || return 0 # the run has ended
     sleep 0.3
   done
-  : >"$STATE_DIR/served"
-  sync -- "$STATE_DIR"
+  note_served
 }
 
 join_cluster() {
@@ -446,16 +450,17 @@ reset() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
 case $VERB in
-  converge | alone | reset)
+  converge | alone | adopt | reset)
     lock
     load_bucket
     case $VERB in
       converge) converge ;;
       alone) alone ;;
+      adopt) adopt "${@:2}" ;;
       reset) reset ;;
     esac
     ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh converge|alone|state|reset|mount" ;;
+  *) die "usage: control-plane.sh converge|alone|adopt|state|reset|mount" ;;
 esac

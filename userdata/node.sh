@@ -34,7 +34,8 @@ half_done() {
 reset_node() {
   step "kubeadm reset"
   if command -v kubeadm >/dev/null; then
-    run timeout "${RESET_TIMEOUT:-240}" kubeadm reset --force --cleanup-tmp-dir ||
+    run timeout "${RESET_TIMEOUT:-240}" kubeadm reset --force --cleanup-tmp-dir \
+      ${RESET_SKIP:+--skip-phases="$RESET_SKIP"} ||
       die "kubeadm reset failed" containerd.service
   fi
   rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf"

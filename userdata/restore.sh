@@ -1,26 +1,109 @@
 #!/usr/bin/env bash
-# What brings a cluster back: a snapshot of etcd when all control planes are gone, the last of them
-# when the others are. Sourced, never run.
+# What brings a cluster back: a snapshot of etcd or the data on a volume when all control planes are
+# gone, the last of them when the others are. Sourced, never run.
 #
-# `restoring` in STATE_DIR says that etcd's data came from a snapshot and the cluster has not gone
-# on from it yet: after a cut it is thrown away and fetched again.
+# A volume outlives its machine, so what is on it says itself what it is worth:
+#   member                 etcd's data; with `unserved` in it, data that was made out of something else
+#                          or by an init, and that no API has served: it can be made again
+#   .restore               what is being made
+#   .adopt                 what `control-plane.sh adopt` wants to be gone on from
+#   .before-restore-TIME   what something else took the place of
+# `restoring` in STATE_DIR says that the Nodes of the earlier control planes are still to be deleted.
 
+ETCD_DATA=$ROOT/var/lib/etcd
+UNSERVED=$ETCD_DATA/member/unserved
+RESTORE_WORK=$ETCD_DATA/.restore
+ADOPT=$ETCD_DATA/.adopt
+SET_ASIDE=$ETCD_DATA/.before-restore-
 RESTORING=$STATE_DIR/restoring
 RESTORE_POD=openstack-kubernetes-restore
 # A line of etcd's manifest, while the verb "alone" is at work.
 ALONE='    - --force-new-cluster'
 
+# --- what is on the disk ----------------------------------------------------------------------
+
+# old_data: the folder that may be the last copy of the cluster. Where no other data is in its place
+# yet, that is what was set aside last.
+old_data() {
+  local aside
+  if [[ -d $ETCD_DATA/member && ! -e $UNSERVED ]]; then
+    printf '%s\n' "$ETCD_DATA/member"
+  else
+    aside=$(compgen -G "$SET_ASIDE*" | sort | tail -n 1) || return
+    printf '%s\n' "$aside"
+  fi
+}
+
+# last_write FOLDER: when, as the names of backups have it.
+last_write() {
+  local newest
+  newest=$(find "$1" -type f -printf '%T@\n' | sort -n | tail -n 1)
+  date -u -d "@${newest:-0}" +%Y%m%dT%H%M%SZ
+}
+
+# set_aside FOLDER: by one rename, so that it is whole here or there after any cut.
+set_aside() {
+  local aside
+  aside=$SET_ASIDE$(date -u +%Y%m%dT%H%M%S.%3NZ)
+  mv -T -- "$1" "$aside"
+  sync -- "$ETCD_DATA"
+  log "the old data is kept in $aside until this control plane is replaced. To have its room: rm -r $aside"
+}
+
+# By a rename first: what is half deleted must not pass for somebody's data.
+drop_unserved() {
+  [[ -e $UNSERVED ]] || return 0
+  log "dropping data in $ETCD_DATA that no API has served"
+  fresh_work
+  mv -T -- "$ETCD_DATA/member" "$RESTORE_WORK/unserved"
+  rm -rf -- "$RESTORE_WORK"
+}
+
+fresh_work() {
+  install -d -m 0700 -- "$ETCD_DATA"
+  rm -rf -- "$RESTORE_WORK" "$ETCD_DATA"/.snapshot*
+  mkdir -m 0700 -- "$RESTORE_WORK"
+}
+
+# The API has come up on this data: it is neither thrown away from now on nor made once more. The boot
+# disk knows first, as this machine would take data without `unserved` for what a cut-off init left.
+note_served() {
+  : >"$STATE_DIR/served"
+  sync -- "$STATE_DIR"
+  rm -f -- "$UNSERVED"
+  [[ ! -d $ADOPT ]] || set_aside "$ADOPT"
+  sync --file-system -- "$ETCD_DATA"
+}
+
+# etcd data of an earlier life may be the last copy of the cluster.
+refuse_orphaned_data() {
+  local data verb=$LIB_DIR/control-plane.sh newest='' backup=''
+  data=$(old_data) || return 0
+  if has_bucket; then
+    newest=$(newest_backup) || log "whether there are backups is not known"
+  fi
+  [[ -z $newest ]] ||
+    backup=" Or go on from a backup, the newest one $newest, and the data here is set aside: pulumi config set --path backup.restore $newest, then pulumi up."
+  die "no control plane answers, but $data holds the data of an etcd that ran, last written $(last_write "$data"): not overwriting it. Bring another control plane back. Or go on from this data: $verb adopt here, then pulumi up.$backup Or, if it is worth nothing: $verb reset here, then pulumi up"
+}
+
 # --- from a snapshot --------------------------------------------------------------------------
+
+# newest_backup: its name, if there is one.
+newest_backup() {
+  local names
+  names=$(bucket_list "$(bucket_folder)/") || return
+  sort <<<"$names" | tail -n 1
+}
 
 # An empty cluster in the place of one that could be brought back is what nobody wants.
 refuse_to_forget() {
-  local names newest
+  local newest
   has_bucket || return 0
   step "look for backups of this cluster"
-  names=$(bucket_list "$(bucket_folder)/") ||
+  newest=$(newest_backup) ||
     die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed (see why above): set backup.bucket and backupSecretKey right"
-  [[ -n $names ]] || return 0
-  newest=$(sort <<<"$names" | tail -n 1)
+  [[ -n $newest ]] || return 0
   die "no control plane answers, but there are backups of this very cluster, the newest one $newest. To go on from it: pulumi config set --path backup.restore $newest, then pulumi up. To begin with an empty cluster instead, delete them from the bucket $BUCKET_NAME"
 }
 
@@ -33,31 +116,40 @@ refuse_to_repeat() {
     die "this cluster has begun with $RESTORE already: take backup.restore out, or set it to a newer one. To go back to the same one again, delete $noted from the bucket $BUCKET_NAME"
 }
 
-# restore_etcd: the snapshot RESTORE becomes the data of an etcd with this machine as its only member.
+# restore_etcd: RESTORE takes the place of whatever data is there.
 restore_etcd() {
-  local work=$ETCD_DATA/.restore
   step "restore $RESTORE"
   has_bucket || die "backup.restore is set, but no backup.bucket"
   [[ $RESTORE == "$(bucket_folder)/"* ]] ||
     die "$RESTORE is not of this cluster, whose backups are in $(bucket_folder)/"
   refuse_to_repeat
-  install -d -m 0700 -- "$ETCD_DATA"
-  clear_etcd_data
-  : >"$RESTORING"
-  sync -- "$STATE_DIR"
-  mkdir -m 0700 -- "$work"
-  bucket_get "$RESTORE" "$work/snapshot.gz" ||
+  fresh_work
+  bucket_get "$RESTORE" "$RESTORE_WORK/snapshot.gz" ||
     die "$RESTORE cannot be read from the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: see why above"
-  gzip -d -- "$work/snapshot.gz" || die "$RESTORE is damaged"
-  # It compares the snapshot with the sum at its end. Kubelets and others that run on must never see
-  # a revision twice, not after a second restore either: nobody writes a million times a second.
-  etcdutl "$work" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
+  gzip -d -- "$RESTORE_WORK/snapshot.gz" || die "$RESTORE is damaged, or $ETCD_DATA is full: see why above"
+  # It compares the snapshot with the sum at its end.
+  begin_with_snapshot "$RESTORE"
+}
+
+# begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd with
+# this machine as its only member. Kubelets and others that run on must never see a revision twice, not
+# after a second restore either: nobody writes a million times a second.
+begin_with_snapshot() {
+  local what=$1
+  shift
+  etcdutl "$RESTORE_WORK" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=https://$NODE_IP:2380" \
     --initial-advertise-peer-urls="https://$NODE_IP:2380" \
-    --bump-revision="$(date +%s)000000" --mark-compacted ||
-    die "etcdutl could not restore $RESTORE: see why above"
-  mv -- "$work/data/member" "$ETCD_DATA/member"
-  rm -rf -- "$work"
+    --bump-revision="$(date +%s)000000" --mark-compacted "$@" ||
+    die "etcdutl could not restore $what: see why above"
+  : >"$RESTORE_WORK/data/member/${UNSERVED##*/}"
+  sync --file-system -- "$ETCD_DATA"
+  : >"$RESTORING"
+  sync -- "$STATE_DIR"
+  [[ ! -d $ETCD_DATA/member ]] || set_aside "$ETCD_DATA/member"
+  mv -T -- "$RESTORE_WORK/data/member" "$ETCD_DATA/member"
+  sync -- "$ETCD_DATA"
+  rm -rf -- "$RESTORE_WORK"
 }
 
 # etcdutl FOLDER ARGUMENT...: with FOLDER as /restore, in a container of kubeadm's etcd image, or of
@@ -134,6 +226,42 @@ settle_restored() {
 
 delete_control_planes() {
   kube delete node --selector=node-role.kubernetes.io/control-plane --ignore-not-found >/dev/null
+}
+
+# --- from the data on a volume ----------------------------------------------------------------
+
+# adopt [FOLDER]: the next run goes on from the data there, else from what is on this disk. The folder
+# is moved away at once: whoever changes their mind has to say so, and no later loss finds it again.
+adopt() {
+  local data=${1:-}
+  [[ ${INITIALISE:-false} == true ]] ||
+    die "only the first control plane can go on from old data: bring etcd's database there (docs/operations.md, Lost control planes), and run this there"
+  [[ ! -e $MANIFESTS/etcd.yaml ]] ||
+    die "an etcd is set up on this machine already. If it is the last one of its cluster: $LIB_DIR/control-plane.sh alone"
+  if [[ -d $ADOPT ]]; then
+    log "$ADOPT is what the next pulumi up goes on from"
+    return
+  fi
+  refuse_beside_others
+  data=${data%/}
+  [[ -n $data ]] || data=$(old_data) || die "$ETCD_DATA holds no data of an etcd that ran"
+  [[ ${data%/*} == "$ETCD_DATA" && -s $data/snap/db ]] ||
+    die "$data is no folder in $ETCD_DATA with etcd's database, snap/db"
+  step "adopt $data, last written $(last_write "$data")"
+  mv -T -- "$data" "$ADOPT"
+  sync -- "$ETCD_DATA"
+  log "pulumi up goes on from it now. To take that back: mv $ADOPT $data"
+}
+
+# adopt_etcd: the database is restored as a snapshot is, so that it forgets the other members. It is
+# not written to, so another name for it in the work folder will do.
+adopt_etcd() {
+  step "go on from the data in $ADOPT"
+  [[ -z ${RESTORE:-} ]] ||
+    die "$ADOPT was adopted, and backup.restore is set: take that out; or, for the snapshot to take the place of the data: mv $ADOPT ${SET_ASIDE}adopted here"
+  fresh_work
+  ln -- "$ADOPT/snap/db" "$RESTORE_WORK/snapshot"
+  begin_with_snapshot "$ADOPT/snap/db" --skip-hash-check # only a snapshot ends with a sum
 }
 
 # --- from the last control plane --------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -155,9 +157,13 @@ def test_an_ill_cluster_that_recovers_is_joined(make: Callable[..., Machine]) ->
 def test_etcd_data_of_an_earlier_life_is_not_overwritten(make: Callable[..., Machine]) -> None:
     machine = make()
     data = machine.place("var/lib/etcd/member/wal")
+    os.utime(data, (1_800_000_000, 1_800_000_000))
     result = converge(machine)
     assert result.status == 1
-    assert "holds the data of an etcd that ran: not overwriting it" in result.log
+    assert "member holds the data of an etcd that ran, last written 20270115T080000Z" in result.log
+    for verb in ("adopt", "reset"):
+        assert f"control-plane.sh {verb} here, then pulumi up" in result.log
+    assert "backup.restore" not in result.log
     assert data.exists()
     assert not machine.called("kubeadm init")
 
@@ -177,10 +183,6 @@ def test_an_init_cut_before_the_api_came_up_starts_anew(make: Callable[..., Mach
     machine.place(f"{STATE}/attempt", "init\n")
     data = machine.place("var/lib/etcd/member/wal")
     machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
-    machine.answer(
-        "^kubeadm reset",
-        does="import shutil; shutil.rmtree(here + '/../root/var/lib/etcd/member')",
-    )
     assert converge(machine).status == 0
     machine.order("kubeadm reset --force", "kubeadm init --config")
     assert not data.exists()
@@ -384,6 +386,8 @@ def test_etcd_data_is_stale_where_the_cluster_lives_without_it(
     machine = make()
     others(machine, a22=READY)
     data = machine.place("var/lib/etcd/member/wal")
+    machine.place("var/lib/etcd/.adopt/snap/db")
+    machine.place("var/lib/etcd/.before-restore-20260101T000000Z/snap/db")
     (machine.root / "var/lib/etcd/lost+found").mkdir()
     assert converge(machine).status == 0
     assert not data.exists()
@@ -704,6 +708,7 @@ def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
 # --- backups ------------------------------------------------------------------------------------
 
 TIMER = "etc/systemd/system/openstack-kubernetes-backup.timer"
+UNSERVED = "var/lib/etcd/member/unserved"
 SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-master-1.db.gz"
 
 
@@ -728,6 +733,11 @@ def with_snapshot(machine: Machine) -> Machine:
         "pathlib.Path(path).write_bytes(gzip.compress(b'the data'))\n"
         "sys.stdout.write('200')",
     )
+    return with_etcdutl(machine)
+
+
+def with_etcdutl(machine: Machine) -> Machine:
+    """It has etcdutl in the image of etcd, which restores whatever it is given."""
     machine.answer("^kubeadm config images list", "r.example/pause:3\nr.example/etcd:3.6.8-0\n")
     machine.answer(
         "^crictl run ",
@@ -735,8 +745,10 @@ def with_snapshot(machine: Machine) -> Machine:
         does="import json, pathlib\n"
         "container, pod = (json.load(open(path)) for path in sys.argv[-2:])\n"
         "pathlib.Path(here, 'container').write_text(json.dumps(container))\n"
+        "work = pathlib.Path(container['mounts'][0]['host_path'])\n"
+        "pathlib.Path(here, 'snapshot').write_bytes((work / 'snapshot').read_bytes())\n"
         "if 'etcd:3.6.8-0' not in container['image']['image']: sys.exit(1)\n"
-        "data = pathlib.Path(container['mounts'][0]['host_path'], 'data/member/snap')\n"
+        "data = work / 'data/member/snap'\n"
         "data.mkdir(parents=True)\n"
         "(data / 'db').write_text('restored')",
     )
@@ -830,7 +842,8 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
         "systemctl restart kubelet",
         "mark-control-plane",
     )
-    assert not machine.has("var/lib/etcd/.restore")
+    assert [path.name for path in (machine.root / "var/lib/etcd").iterdir()] == ["member"]
+    assert not machine.has(UNSERVED)
     assert not machine.has(f"{STATE}/restoring")
     assert machine.called(f"--upload-file {machine.root}/{STATE}/restoring ")[0].endswith(
         f"/restored/{SNAPSHOT}"
@@ -887,10 +900,12 @@ def test_a_failed_restore_does_not_open_the_door_for_a_later_one(
 def test_a_restore_that_was_cut_off_begins_anew(make: Callable[..., Machine]) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.place(f"{STATE}/restoring")
+    machine.place(UNSERVED)
     machine.place("var/lib/etcd/member/snap/db", "half")
     machine.place("var/lib/etcd/.restore/snapshot", "half")
     assert converge(machine).status == 0
     assert machine.read("var/lib/etcd/member/snap/db") == "restored"
+    assert not set_aside(machine)
 
 
 def test_a_restore_whose_api_was_up_is_not_begun_anew(make: Callable[..., Machine]) -> None:
@@ -905,13 +920,248 @@ def test_a_restore_whose_api_was_up_is_not_begun_anew(make: Callable[..., Machin
     assert not machine.has(f"{STATE}/restoring")
 
 
-def test_data_that_is_there_is_not_overwritten_by_a_restore(make: Callable[..., Machine]) -> None:
-    machine = with_snapshot(make(RESTORE=SNAPSHOT))
-    machine.place("var/lib/etcd/member/snap/db", "the only copy")
+# --- data on a volume ---------------------------------------------------------------------------
+
+DB = "var/lib/etcd/member/snap/db"
+ADOPTED = "var/lib/etcd/.adopt/snap/db"
+OLD = "var/lib/etcd/.before-restore-20261122T010000Z/snap/db"
+
+
+def set_aside(machine: Machine) -> list[str]:
+    """The databases whose place something else has taken, the oldest first."""
+    found = (machine.root / "var/lib/etcd").glob(".before-restore-*/snap/db")
+    return [path.read_text() for path in sorted(found)]
+
+
+def adopt(machine: Machine, *folder: Path) -> Result:
+    return machine.run("control-plane.sh", "adopt", *map(str, folder))
+
+
+def careless(machine: Machine) -> Machine:
+    """kubeadm's reset empties the folder of etcd unless it is told not to."""
+    machine.answer(
+        "^kubeadm reset",
+        does="import pathlib, shutil\n"
+        "if '--skip-phases=remove-etcd-member' not in sys.argv:\n"
+        "    for path in pathlib.Path(here, '../root/var/lib/etcd').iterdir():\n"
+        "        shutil.rmtree(path)",
+    )
+    return machine
+
+
+def test_the_refusal_names_the_newest_backup(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(make(), SNAPSHOT)
+    machine.place(DB, "the only copy")
     result = converge(machine)
     assert result.status == 1
-    assert "not overwriting it" in result.log
-    assert machine.read("var/lib/etcd/member/snap/db") == "the only copy"
+    assert "control-plane.sh adopt here, then pulumi up" in result.log
+    assert f"pulumi config set --path backup.restore {SNAPSHOT}, then pulumi up" in result.log
+    machine = with_bucket(make(), status="403")
+    machine.place(DB, "the only copy")
+    result = converge(machine)
+    assert "control-plane.sh adopt here, then pulumi up" in result.log
+    assert "whether there are backups is not known" in result.log
+
+
+def test_a_restore_sets_the_data_aside_that_is_there(make: Callable[..., Machine]) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.place(DB, "the only copy")
+    result = converge(machine)
+    assert result.status == 0, result
+    assert machine.read(DB) == "restored"
+    assert (machine.fakes / "snapshot").read_text() == "the data"
+    assert set_aside(machine) == ["the only copy"]
+    assert f"rm -r {machine.root}/var/lib/etcd/.before-restore-" in result.log
+
+
+def test_data_stays_where_it_is_when_the_snapshot_cannot_be_had(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.place(DB, "the only copy")
+    machine.answer(f"^curl .*backups/{SNAPSHOT}", does=STORE.format(answer="", status="404"))
+    assert converge(machine).status == 1
+    assert machine.read(DB) == "the only copy"
+    assert not machine.has(f"{STATE}/restoring")
+
+
+def test_a_setting_that_was_forgotten_moves_no_data(make: Callable[..., Machine]) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    answer = f"<Key>restored/{SNAPSHOT}</Key>"
+    machine.answer("prefix=restored", does=STORE.format(answer=answer, status="200"))
+    machine.place(DB, "the only copy")
+    assert converge(machine).status == 1
+    assert machine.read(DB) == "the only copy"
+
+
+def test_a_restore_that_lost_its_machine_sets_nothing_aside_again(
+    make: Callable[..., Machine],
+) -> None:
+    # The new machine has only the volume of the old one.
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.place(DB, "half")
+    machine.place(UNSERVED)
+    machine.place(OLD, "the only copy")
+    assert converge(machine).status == 0
+    assert machine.read(DB) == "restored"
+    assert set_aside(machine) == ["the only copy"]
+
+
+def test_a_cut_before_the_snapshot_takes_the_place_loses_nothing(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_snapshot(make()))
+    machine.place("var/lib/etcd/.restore/data/member/snap/db", "half")
+    machine.place(OLD, "the only copy")
+    result = converge(machine)
+    assert result.status == 1
+    assert ".before-restore-20261122T010000Z holds the data of an etcd that ran" in result.log
+    assert adopt(machine).status == 0
+    assert machine.read(ADOPTED) == "the only copy"
+
+
+def test_kubeadms_reset_after_a_cut_spares_what_was_set_aside(make: Callable[..., Machine]) -> None:
+    machine = careless(restored(with_snapshot(make(RESTORE=SNAPSHOT))))
+    machine.place(f"{STATE}/restoring")
+    machine.place(f"{STATE}/attempt", "init\n")
+    machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
+    machine.place(DB, "half")
+    machine.place(UNSERVED)
+    machine.place(OLD, "the only copy")
+    assert converge(machine).status == 0
+    machine.order("kubeadm reset --force", "crictl run", "kubeadm init --config")
+    assert machine.read(DB) == "restored"
+    assert set_aside(machine) == ["the only copy"]
+
+
+def test_a_cut_off_join_whose_cluster_is_gone_keeps_its_data(make: Callable[..., Machine]) -> None:
+    machine = careless(make())
+    machine.place(f"{STATE}/attempt", "join\n")
+    machine.place(DB, "the only copy")
+    result = converge(machine)
+    assert result.status == 1
+    assert "holds the data of an etcd that ran" in result.log
+    assert machine.read(DB) == "the only copy"
+
+
+def test_data_that_is_adopted_is_gone_on_from(make: Callable[..., Machine]) -> None:
+    machine = restored(with_etcdutl(make()))
+    machine.place(DB, "the only copy")
+    for _ in range(2):
+        assert adopt(machine).status == 0
+        assert machine.read(ADOPTED) == "the only copy"
+    result = converge(machine)
+    assert result.status == 0, result
+    assert (machine.fakes / "snapshot").read_text() == "the only copy"
+    command = json.loads((machine.fakes / "container").read_text())["command"]
+    assert {"--mark-compacted", "--skip-hash-check"} <= set(command)
+    assert machine.read(DB) == "restored"
+    assert not machine.has(UNSERVED)
+    assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
+    machine.order(
+        "kubeadm init --config", "delete node --selector=node-role.kubernetes.io/control-plane"
+    )
+    assert set_aside(machine) == ["the only copy"]
+    assert not machine.has(ADOPTED)
+
+
+def test_a_run_after_adopt_that_is_cut_off_begins_anew_from_the_same(
+    make: Callable[..., Machine],
+) -> None:
+    machine = careless(restored(with_etcdutl(make())))
+    machine.place(f"{STATE}/attempt", "init\n")
+    machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
+    machine.place(DB, "half")
+    machine.place(UNSERVED)
+    machine.place(ADOPTED, "the only copy")
+    assert converge(machine).status == 0
+    assert (machine.fakes / "snapshot").read_text() == "the only copy"
+    assert set_aside(machine) == ["the only copy"]
+
+
+def test_what_the_api_has_served_is_not_made_again(make: Callable[..., Machine]) -> None:
+    machine = restored(make())
+    machine.place(f"{STATE}/restoring")
+    machine.place(f"{STATE}/attempt", "init\n")
+    machine.place(f"{STATE}/served")
+    machine.place(DB, "gone on")
+    machine.place(UNSERVED)
+    machine.place(ADOPTED, "old")
+    assert converge(machine).status == 0
+    assert machine.read(DB) == "gone on"
+    assert not machine.has(UNSERVED)
+    assert set_aside(machine) == ["old"]
+    assert machine.called("delete node --selector=node-role.kubernetes.io/control-plane")
+
+
+def test_another_folder_is_adopted_and_the_data_is_set_aside(make: Callable[..., Machine]) -> None:
+    machine = restored(with_etcdutl(make()))
+    machine.place(DB, "the wrong one")
+    folder = machine.place("var/lib/etcd/.from-master-1/snap/db", "the right one").parent.parent
+    assert adopt(machine, folder).status == 0
+    assert machine.read(DB) == "the wrong one"
+    assert converge(machine).status == 0
+    assert (machine.fakes / "snapshot").read_text() == "the right one"
+    assert sorted(set_aside(machine)) == ["the right one", "the wrong one"]
+
+
+@pytest.mark.parametrize("folder", ["srv/data", "var/lib/etcd/empty"])
+def test_only_a_folder_beside_etcds_data_with_a_database_is_adopted(
+    make: Callable[..., Machine], folder: str
+) -> None:
+    machine = make()
+    database = machine.place(f"{folder}/snap/db", "" if "empty" in folder else "data")
+    result = adopt(machine, database.parent.parent)
+    assert result.status == 1
+    assert "is no folder in" in result.log
+    assert database.exists()
+
+
+def test_adopt_without_data_says_so(make: Callable[..., Machine]) -> None:
+    result = adopt(make())
+    assert result.status == 1
+    assert "holds no data of an etcd that ran" in result.log
+
+
+def test_nothing_is_adopted_beside_another_control_plane(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.place(DB, "stale")
+    others(machine, a22=LISTENING)
+    result = adopt(machine)
+    assert result.status == 1
+    assert "another control plane is there (10.8.0.22" in result.log
+    assert machine.read(DB) == "stale"
+
+
+def test_only_the_first_control_plane_adopts(make: Callable[..., Machine]) -> None:
+    machine = make(INITIALISE="false")
+    machine.place(DB, "the only copy")
+    result = adopt(machine)
+    assert result.status == 1
+    assert "only the first control plane can go on from old data" in result.log
+    assert machine.has(DB)
+
+
+def test_the_data_of_an_etcd_that_may_run_is_not_moved(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.place(DB, "at work")
+    result = adopt(machine)
+    assert result.status == 1
+    assert "control-plane.sh alone" in result.log
+    assert machine.has(DB)
+
+
+def test_between_a_backup_and_adopted_data_nobody_guesses(make: Callable[..., Machine]) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.place(ADOPTED, "the only copy")
+    result = converge(machine)
+    assert result.status == 1
+    assert "was adopted, and backup.restore is set: take that out" in result.log
+    assert machine.read(ADOPTED) == "the only copy"
+    assert not machine.called("kubeadm init --config")
+
+
+# --- a snapshot that is no good -----------------------------------------------------------------
 
 
 def test_a_snapshot_that_cannot_be_read_is_named(make: Callable[..., Machine]) -> None:
