@@ -219,6 +219,7 @@ join_cluster() {
   local try
   step "join the cluster"
   wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
+  refuse_older_data
   for try in 1 2 3; do
     leave_no_trace
     join_once && break

@@ -87,6 +87,19 @@ refuse_orphaned_data() {
   die "no control plane answers, but $data holds the data of an etcd that ran, last written $(last_write "$data"): not overwriting it. Bring another control plane back. Or go on from this data: $verb adopt here, then pulumi up.$backup Or, if it is worth nothing: $verb reset here, then pulumi up"
 }
 
+# A cluster that began after this data was last written is another one, which began empty: nobody joins
+# it over what may be the last copy of the old one.
+refuse_older_data() {
+  local data began written
+  data=$(old_data) || return 0
+  began=$(kube get namespace kube-system -o jsonpath='{.metadata.creationTimestamp}') ||
+    die "the cluster does not say when it began"
+  began=${began//[-:]/}
+  written=$(last_write "$data")
+  [[ $written < $began ]] || return 0
+  die "$data was last written $written, before the cluster that answers began ($began): it is an earlier cluster's, perhaps the last copy. Not joining over it. To go on from it instead, see docs/operations.md, Lost control planes; or, if it is worth nothing: $LIB_DIR/control-plane.sh reset here, then pulumi up"
+}
+
 # --- from a snapshot --------------------------------------------------------------------------
 
 # newest_backup: its name, if there is one.

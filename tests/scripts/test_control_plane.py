@@ -380,11 +380,15 @@ def test_a_join_that_etcd_refuses_is_tried_again(make: Callable[..., Machine]) -
     assert "kubeadm join failed 3 times" in result.log
 
 
+BEGAN = "get namespace kube-system -o jsonpath={.metadata.creationTimestamp}"
+
+
 def test_etcd_data_is_stale_where_the_cluster_lives_without_it(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
     others(machine, a22=READY)
+    machine.answer(BEGAN, "2020-01-15T08:00:00Z")
     data = machine.place("var/lib/etcd/member/wal")
     machine.place("var/lib/etcd/.adopt/snap/db")
     machine.place("var/lib/etcd/.before-restore-20260101T000000Z/snap/db")
@@ -392,6 +396,22 @@ def test_etcd_data_is_stale_where_the_cluster_lives_without_it(
     assert converge(machine).status == 0
     assert not data.exists()
     assert list((machine.root / "var/lib/etcd").iterdir()) == []
+
+
+def test_nobody_joins_an_empty_cluster_over_the_data_of_an_older_one(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(INITIALISE="false")
+    others(machine, a22=READY)
+    machine.answer(BEGAN, "2027-01-15T08:00:01Z")
+    data = machine.place("var/lib/etcd/member/wal")
+    os.utime(data, (1_800_000_000, 1_800_000_000))
+    result = converge(machine)
+    assert result.status == 1
+    assert "was last written 20270115T080000Z, before the cluster that answers began" in result.log
+    assert data.exists()
+    assert not machine.called("kubeadm join")
+    assert not machine.called("member remove")
 
 
 # --- the etcd volume ----------------------------------------------------------------------------
