@@ -1,5 +1,6 @@
 """Snapshots of etcd in a bucket, the loss of most control planes and of all, and what brings the
-cluster back. Every machine that is lost is deleted in OpenStack, behind the program's back.
+cluster back. Every machine that is lost is deleted in OpenStack, behind the program's back; etcd's
+volumes outlive them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.smoke.live import until
 
 MASTERS = ["backup-master-0", "backup-master-1", "backup-master-2"]
 NODES = [*MASTERS, "backup-worker-0"]
+SCRIPTS = "/usr/local/lib/openstack-kubernetes"
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +41,10 @@ def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cluster(store: ObjectStore) -> Iterator[Cluster]:
-    """Up, with a bucket; whatever happens it is destroyed at the end."""
-    size = settings.cluster(image=image.ensure(), gateways=1, masters=3, workers=1)
-    made = Cluster("backup", {**size, "backup": backup(store)})
+    """Up, with a bucket and volumes; whatever happens it is destroyed at the end."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, masters=3, workers=1)
+    keys["controlPlane"]["etcdVolume"] = {"size": 2}
+    made = Cluster("backup", {**keys, "backup": backup(store)})
     made.set_secret("backupSecretKey", store.secret_key)
     try:
         made.up()
@@ -70,6 +73,19 @@ def lose(*masters: str) -> None:
     run("openstack", "server", "delete", "--wait", *masters)
 
 
+def refused(cluster: Cluster) -> str:
+    """What the first `pulumi up --refresh` after the loss of every control plane says."""
+    result = cluster.stack.pulumi(*UP, "--refresh", capture=True, check=False)
+    assert result.returncode != 0
+    return result.stdout + result.stderr
+
+
+def set_aside(cluster: Cluster) -> list[str]:
+    """The old data that the first control plane keeps."""
+    found = cluster.ssh(MASTERS[0], "sudo find /var/lib/etcd -maxdepth 1 -name '.before-restore-*'")
+    return found.split()
+
+
 def assert_whole(cluster: Cluster) -> None:
     """Every node Ready, and three etcd members that are well."""
     assert cluster.nodes() == dict.fromkeys(NODES, True)
@@ -93,9 +109,7 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     told = cluster.ssh(MASTERS[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
     assert 'place="disk"' in told
     assert 'place="bucket"' in told
-    listed = cluster.ssh(
-        MASTERS[0], "sudo /usr/local/lib/openstack-kubernetes/backup.sh list 2>/dev/null"
-    )
+    listed = cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/backup.sh list 2>/dev/null")
     assert set(store.names()) <= set(listed.split())
 
 
@@ -107,34 +121,34 @@ def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
 
 def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
     lose(*MASTERS[:2])
-    cluster.ssh(MASTERS[2], "sudo /usr/local/lib/openstack-kubernetes/control-plane.sh alone")
+    cluster.ssh(MASTERS[2], f"sudo {SCRIPTS}/control-plane.sh alone")
     assert remembered(cluster) == {"before-the-loss"}
     cluster.up("--refresh")
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
 
 
-def test_without_any_control_plane_nobody_begins_empty(
+def test_without_any_control_plane_nothing_takes_the_place_of_the_old_data(
     cluster: Cluster, store: ObjectStore
 ) -> None:
     take_backup(cluster, MASTERS[1])
     remember(cluster, "after-the-backup")
     lose(*MASTERS)
-    refused = cluster.stack.pulumi(*UP, "--refresh", capture=True, check=False)
+    told = refused(cluster)
     newest = store.names()[-1]
     assert newest.endswith("-backup-master-1.db.gz")
-    assert refused.returncode != 0
-    told = refused.stdout + refused.stderr
+    assert "/var/lib/etcd/member holds the data of an etcd that ran, last written" in told
     assert f"pulumi config set --path backup.restore {newest}" in told
 
 
-def test_the_cluster_comes_back_as_the_snapshot_had_it(
+def test_the_cluster_comes_back_as_the_snapshot_had_it_and_the_data_is_kept(
     cluster: Cluster, store: ObjectStore
 ) -> None:
     # The run before has seen which machines are gone.
     cluster.up(backup=backup(store, restore=store.names()[-1]))
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
+    assert len(set_aside(cluster)) == 1
 
 
 def test_it_works_as_before(cluster: Cluster) -> None:
@@ -151,6 +165,30 @@ def test_then_the_setting_can_go_and_nothing_else_changes(
     cluster.up(backup=backup(store))
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-restore"}
+    assert cluster.up() == {}
+
+
+def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cluster) -> None:
+    remember(cluster, "after-the-last-backup")
+    lose(*MASTERS)
+    assert f"{SCRIPTS}/control-plane.sh adopt" in refused(cluster)
+    cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/control-plane.sh adopt")
+    cluster.up()
+    assert_whole(cluster)
+    assert remembered(cluster) == {"before-the-loss", "after-the-restore", "after-the-last-backup"}
+    assert len(set_aside(cluster)) == 2
+    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
+
+
+def test_going_back_to_the_data_that_was_set_aside_loses_nothing_either(cluster: Cluster) -> None:
+    lose(*MASTERS)
+    refused(cluster)
+    oldest = sorted(set_aside(cluster))[0]
+    cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/control-plane.sh adopt {oldest}")
+    cluster.up()
+    assert_whole(cluster)
+    assert remembered(cluster) == {"before-the-loss", "after-the-backup"}
+    assert len(set_aside(cluster)) == 3
     assert cluster.up() == {}
     cluster.destroy()
     assert left_in_project() == {}
