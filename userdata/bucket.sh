@@ -46,6 +46,10 @@ bucket_list() {
   return "$result"
 }
 
+die_of_bucket() {
+  die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed (see why above): set backup.bucket and backupSecretKey right"
+}
+
 # bucket_get NAME FILE
 bucket_get() {
   bucket_request "$NO_BODY" "$2" "/$1" && return

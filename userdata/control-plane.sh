@@ -329,6 +329,7 @@ expelled() {
 
 converge_member() {
   need_packages curl=curl
+  refuse_wrong_bucket
   ! grep -qxF -- "$ALONE" "$MANIFESTS/etcd.yaml" || restart_etcd "$(etcd_together)"
   restore_api_server_certificate
   configure_api_proxy
@@ -407,11 +408,25 @@ upgrade() {
 # --- backups ----------------------------------------------------------------------------------
 
 BACKUP_UNIT=openstack-kubernetes-backup
+BUCKET_FILES=(bucket.env bucket-ca.crt)
+
+# One that was in use before is not asked: a store that is away must not keep a cluster from being
+# repaired.
+refuse_wrong_bucket() {
+  local file new=''
+  has_bucket || return 0
+  for file in "${BUCKET_FILES[@]}"; do
+    [[ ! -e $FOLDER/$file ]] || cmp -s -- "$FOLDER/$file" "$CONF_DIR/$file" || new=$file
+  done
+  [[ -n $new ]] || return 0
+  step "look into the new bucket"
+  bucket_list "$(bucket_folder)/" >/dev/null || die_of_bucket
+}
 
 configure_backups() {
   local file
   step "backups"
-  for file in bucket.env bucket-ca.crt; do
+  for file in "${BUCKET_FILES[@]}"; do
     if [[ -e $FOLDER/$file ]]; then
       copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
     else
@@ -443,7 +458,7 @@ WantedBy=timers.target"
 
 reset() {
   timer_remove "$BACKUP_UNIT"
-  rm -f -- "$CONF_DIR"/bucket.env "$CONF_DIR"/bucket-ca.crt
+  rm -f -- "${BUCKET_FILES[@]/#/$CONF_DIR/}"
   reset_node
   clear_etcd_data
 }

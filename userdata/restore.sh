@@ -114,8 +114,7 @@ refuse_to_forget() {
   local newest
   has_bucket || return 0
   step "look for backups of this cluster"
-  newest=$(newest_backup) ||
-    die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed (see why above): set backup.bucket and backupSecretKey right"
+  newest=$(newest_backup) || die_of_bucket
   [[ -n $newest ]] || return 0
   die "no control plane answers, but there are backups of this very cluster, the newest one $newest. To go on from it: pulumi config set --path backup.restore $newest, then pulumi up. To begin with an empty cluster instead, delete them from the bucket $BUCKET_NAME"
 }
@@ -124,7 +123,7 @@ refuse_to_forget() {
 # the next time, or just do not answer.
 refuse_to_repeat() {
   local noted
-  noted=$(bucket_list "restored/$RESTORE") || die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed: see why above"
+  noted=$(bucket_list "restored/$RESTORE") || die_of_bucket
   [[ -z $noted ]] ||
     die "this cluster has begun with $RESTORE already: take backup.restore out, or set it to a newer one. To go back to the same one again, delete $noted from the bucket $BUCKET_NAME"
 }

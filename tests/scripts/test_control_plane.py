@@ -803,6 +803,22 @@ def test_a_member_learns_of_a_new_bucket_and_of_none(make: Callable[..., Machine
     assert not kept.exists()
 
 
+def test_a_member_does_not_take_a_bucket_that_it_cannot_list(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(member(make(BACKUP_HOURS="6")), status="403")
+    for _ in range(2):
+        result = converge(machine)
+        assert result.status == 1
+        assert "the bucket backups at https://object.example.org cannot be listed" in result.log
+        assert not machine.called("install all")
+
+
+def test_a_member_is_mended_while_its_bucket_is_away(make: Callable[..., Machine]) -> None:
+    machine = with_bucket(member(make(BACKUP_HOURS="6")))
+    assert converge(machine).status == 0
+    with_bucket(machine, status="503")
+    assert converge(machine).status == 0
+
+
 def test_snapshots_that_are_not_wanted_end(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.place(TIMER)
