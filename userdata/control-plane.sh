@@ -170,7 +170,7 @@ others_live() {
 # be the last copy if it came from a cluster that this machine was just joining. kubeadm would empty the
 # whole folder, with what was set aside there.
 clear_half_done() {
-  [[ ! -d $ETCD_DATA/member || $(attempt) == join ]] || : >"$UNSERVED"
+  [[ $(attempt) != init || ! -d $ETCD_DATA/member ]] || : >"$UNSERVED"
   RESET_SKIP=remove-etcd-member reset_node
 }
 
@@ -204,7 +204,7 @@ clear_lost_and_found() {
   [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
 }
 
-# kubeadm goes on for a while after that, and may be cut off.
+# Notes when the API is up, for kubeadm goes on for a while after that and may be cut off.
 watch_for_api() {
   exec 9>&-
   trap - ERR EXIT

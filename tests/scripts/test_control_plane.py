@@ -1070,9 +1070,12 @@ def test_kubeadms_reset_after_a_cut_spares_what_was_set_aside(make: Callable[...
     assert set_aside(machine) == ["the only copy"]
 
 
-def test_a_cut_off_join_whose_cluster_is_gone_keeps_its_data(make: Callable[..., Machine]) -> None:
+@pytest.mark.parametrize("left", [f"{STATE}/attempt", "etc/kubernetes/kubelet.conf"])
+def test_a_cut_off_join_whose_cluster_is_gone_keeps_its_data(
+    make: Callable[..., Machine], left: str
+) -> None:
     machine = careless(make())
-    machine.place(f"{STATE}/attempt", "join\n")
+    machine.place(left, "join\n")
     machine.place(DB, "the only copy")
     result = converge(machine)
     assert result.status == 1
