@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What kubeadm made once, made again: manifests, certificates and kube-proxy, when their configuration
-# has changed or their time is over. Sourced, never run.
+# What kubeadm made once, made again: manifests, certificates and kube-proxy, when their
+# configuration has changed or their time is over. Sourced, never run.
 
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 RENEW_DAYS=45

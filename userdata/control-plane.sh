@@ -3,10 +3,10 @@
 #
 #   control-plane.sh converge   joins the cluster if it answers, initialises it if nobody does and
 #                               this machine may; on a member, brings what changed into force
-#   control-plane.sh alone      when the others are gone for good: etcd goes on with this member only
+#   control-plane.sh alone      when the others are gone for good: etcd goes on with this member
 #   control-plane.sh adopt [FOLDER]
-#                               when all are gone, on the new first one: the next converge goes on from
-#                               etcd's data on the volume, or in a folder beside it
+#                               when all are gone, on the new first one: the next converge goes on
+#                               from etcd's data on the volume, or in a folder beside it
 #   control-plane.sh state      prints "joined" or "new"
 #   control-plane.sh reset      takes everything of the cluster off the machine, etcd data too
 #   control-plane.sh mount      mounts the etcd volume (its unit runs this at boot)
@@ -166,9 +166,9 @@ others_live() {
   log "a cluster exists, though its API is not ready: something listens at$listening"
 }
 
-# Nobody else answers: etcd's data is worth nothing if an init made it whose API never came up, and may
-# be the last copy if it came from a cluster that this machine was just joining. kubeadm would empty the
-# whole folder, with what was set aside there.
+# Nobody else answers: etcd's data is worth nothing if an init made it whose API never came up, and
+# may be the last copy if it came from a cluster that this machine was just joining. kubeadm would
+# empty the whole folder, with what was set aside there.
 clear_half_done() {
   [[ $(attempt) != init || ! -d $ETCD_DATA/member ]] || : >"$UNSERVED"
   RESET_SKIP=remove-etcd-member reset_node
@@ -290,8 +290,8 @@ wait_for_own_api() {
 settle_configuration() {
   local stored running
   rm -f -- "$STATE_DIR/kubeadm-init.sha256"
-  # With a new version and a new machine in one run this is the first one that brings the version; no
-  # later run would come here again, for nothing in the folder changes any more.
+  # With a new version and a new machine in one run this is the first one that brings the version;
+  # no later run would come here again, for nothing in the folder changes any more.
   running=$(api_server_version) || running=''
   if [[ -n $running && $running != "$KUBERNETES_VERSION" ]]; then
     step "wait for the Node, before the upgrade"

@@ -253,8 +253,8 @@ leave() {
   log "$NODE_NAME has left the cluster"
 }
 
-# A healthy node does not go while another one is ill; an ill one may always go. Others may be coming
-# up or leaving at this moment, in this pool or beside it: they are waited for.
+# A healthy node does not go while another one is ill; an ill one may always go. Others may be
+# coming up or leaving at this moment, in this pool or beside it: they are waited for.
 others_are_well() {
   wait_for "${OTHERS_TIMEOUT:-300}" "the other nodes to be Ready" no_other_is_ill ||
     die "not Ready: ${ill[*]}. Taking $NODE_NAME away now could cost the cluster more than it has to spare: bring them back, or remove them first"

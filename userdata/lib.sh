@@ -320,8 +320,8 @@ unit_apply() {
   fi
 }
 
-# timer_apply UNIT SERVICE TIMER: the texts of its two files; the timer runs, by this text, and starts
-# at boot.
+# timer_apply UNIT SERVICE TIMER: the texts of its two files; the timer runs, by this text, and
+# starts at boot.
 timer_apply() {
   local unit=$1 service=$ROOT/etc/systemd/system/$1.service timer=$ROOT/etc/systemd/system/$1.timer
   write_file "$service" 0644 "$2"

@@ -8,7 +8,8 @@
 #   .restore               what is being made
 #   .adopt                 what `control-plane.sh adopt` wants to be gone on from
 #   .before-restore-TIME   what something else took the place of
-# `restoring` in STATE_DIR says that the Nodes of the earlier control planes are still to be deleted.
+# `restoring` in STATE_DIR says that the Nodes of the earlier control planes are still to be
+# deleted.
 
 ETCD_DATA=$ROOT/var/lib/etcd
 UNSERVED=$ETCD_DATA/member/unserved
@@ -65,8 +66,9 @@ fresh_work() {
   mkdir -m 0700 -- "$RESTORE_WORK"
 }
 
-# The API has come up on this data: it is neither thrown away from now on nor made once more. The boot
-# disk knows first, as this machine would take data without `unserved` for what a cut-off init left.
+# The API has come up on this data: it is neither thrown away from now on nor made once more. The
+# boot disk knows first, as this machine would take data without `unserved` for what a cut-off init
+# left.
 note_served() {
   : >"$STATE_DIR/served"
   sync -- "$STATE_DIR"
@@ -87,8 +89,8 @@ refuse_orphaned_data() {
   die "no control plane answers, but $data holds the data of an etcd that ran, last written $(last_write "$data"): not overwriting it. Bring another control plane back. Or go on from this data: $verb adopt here, then pulumi up.$backup Or, if it is worth nothing: $verb reset here, then pulumi up"
 }
 
-# A cluster that began after this data was last written is another one, which began empty: nobody joins
-# it over what may be the last copy of the old one.
+# A cluster that began after this data was last written is another one, which began empty: nobody
+# joins it over what may be the last copy of the old one.
 refuse_older_data() {
   local data began written
   data=$(old_data) || return 0
@@ -143,9 +145,9 @@ restore_etcd() {
   begin_with_snapshot "$RESTORE"
 }
 
-# begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd with
-# this machine as its only member. Kubelets and others that run on must never see a revision twice, not
-# after a second restore either: nobody writes a million times a second.
+# begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd
+# with this machine as its only member. Kubelets and others that run on must never see a revision
+# twice, not after a second restore either: nobody writes a million times a second.
 begin_with_snapshot() {
   local what=$1
   shift
@@ -242,8 +244,9 @@ delete_control_planes() {
 
 # --- from the data on a volume ----------------------------------------------------------------
 
-# adopt [FOLDER]: the next run goes on from the data there, else from what is on this disk. The folder
-# is moved away at once: whoever changes their mind has to say so, and no later loss finds it again.
+# adopt [FOLDER]: the next run goes on from the data there, else from what is on this disk. The
+# folder is moved away at once: whoever changes their mind has to say so, and no later loss finds it
+# again.
 adopt() {
   local data=${1:-}
   [[ ${INITIALISE:-false} == true ]] ||
@@ -309,9 +312,9 @@ refuse_beside_others() {
     die "another control plane is there (${ready:-${listening# }}): bring it back, or delete its server if it can never be whole again, and run this once more"
 }
 
-# restart_etcd MANIFEST: and wait until the API answers out of it. The API server goes, too: one that
-# waits for etcd takes connections and answers none, and a kubelet that starts beside it does nothing
-# for two minutes.
+# restart_etcd MANIFEST: and wait until the API answers out of it. The API server goes, too: one
+# that waits for etcd takes connections and answers none, and a kubelet that starts beside it does
+# nothing for two minutes.
 restart_etcd() {
   local pod id
   at_exit 'systemctl start kubelet.service'
