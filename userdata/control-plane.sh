@@ -91,6 +91,7 @@ enter_cluster() {
     else
       refuse_orphaned_data
       refuse_to_forget
+      rm -rf -- "$RESTORE_WORK" # of a restore that was given up: kubeadm wants an empty folder
     fi
     initialise --skip-phases=show-join-command
   else
@@ -101,7 +102,10 @@ enter_cluster() {
 
 # The kubelet goes on where a run was cut off, so the API may have come up when nobody looked.
 init_has_served() {
-  [[ -e $STATE_DIR/served ]] || { [[ $(attempt) == init ]] && api_ready "$NODE_IP:6443"; }
+  [[ $(attempt) == init ]] || return 1
+  [[ ! -e $STATE_DIR/served ]] || return 0
+  [[ -e $MANIFESTS/etcd.yaml ]] || return 1
+  wait_for "${OWN_API_TIMEOUT:-60}" "the API server of this machine" api_ready "$NODE_IP:6443"
 }
 
 wait_for_others() {

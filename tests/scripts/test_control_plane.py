@@ -191,6 +191,7 @@ def test_an_init_cut_before_the_api_came_up_starts_anew(make: Callable[..., Mach
 def test_an_init_whose_api_came_up_after_the_cut_is_finished(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.place(f"{STATE}/attempt", "init\n")
+    machine.place("etc/kubernetes/manifests/etcd.yaml")
     data = machine.place("var/lib/etcd/member/wal")
     assert converge(machine).status == 0
     assert not machine.called("reset")
@@ -849,6 +850,15 @@ def test_who_joins_does_not_ask_for_backups(make: Callable[..., Machine]) -> Non
     assert converge(machine).status == 0
     assert machine.called("kubeadm join")
     assert not machine.called("object.example.org")
+
+
+def test_a_restore_that_was_given_up_leaves_nothing_in_kubeadms_way(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_bucket(make())
+    machine.place("var/lib/etcd/.restore/snapshot.gz")
+    assert converge(machine).status == 0
+    assert not machine.has("var/lib/etcd/.restore")
 
 
 def test_an_empty_bucket_is_a_new_cluster(make: Callable[..., Machine]) -> None:
