@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # What mypy looks at; the lab's drivers run in the environments of Nova and Cinder.
-TYPED := __main__.py scale.py leftovers.py farewell.py config.py versions.py settings preflight components addons recover docs lab bench tests
+TYPED := __main__.py versions.py config cloud components addons commands docs lab bench tests
 SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help

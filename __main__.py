@@ -2,32 +2,32 @@
 
 import pulumi
 
-import config
-import preflight
+import cloud
 from addons import headlamp
 from components.addons import Addons, AddonsArgs
 from components.control_plane import ControlPlane, ControlPlaneArgs
 from components.credential import cloud_credential
-from components.existing import Existing
 from components.gateway import INGRESS_NODE_PORTS, Gateway, GatewayArgs
 from components.network import Network, NetworkArgs
-from components.node_files import environment, node_files, reboots
+from components.node_folder import node_files, node_variables, reboot_variables
+from components.performance import prepare_for_many_resources
 from components.pki import Pki, PkiArgs
-from components.rolling import Rolling
+from components.previous_outputs import PreviousOutputs
+from components.rollout import RolloutOrder
 from components.worker_pool import WorkerPool, WorkerPoolArgs
-from scale import prepare_for_many_resources
+from config import load
 
 prepare_for_many_resources()
 
-cluster = config.from_pulumi()
-secrets = config.secrets_from_pulumi()
-existing = Existing.of_this_stack()
-rolling = Rolling(existing.names)
+cluster = load.from_pulumi()
+secrets = load.secrets_from_pulumi()
+existing = PreviousOutputs.of_this_stack()
+rollout = RolloutOrder(existing.names)
 name = cluster.cluster_name
-machine_environment = environment(cluster)
+machine_environment = node_variables(cluster)
 existing.check(cluster)
 if cluster.cloud_checks:
-    preflight.check(cluster)
+    cloud.check(cluster)
 
 network = Network(
     name,
@@ -41,7 +41,7 @@ network = Network(
         machine_cidrs=[str(cidr) for cidr in cluster.machine_cidrs],
         gateway_count=cluster.gateway_count,
         ingress_ports=INGRESS_NODE_PORTS,
-        login_environment=preflight.environment(),
+        login_environment=cloud.login_variables(),
         monitored=cluster.addons.monitoring.enabled,
         octavia=cluster.addons.octavia,
         existing=cluster.existing_network,
@@ -61,7 +61,7 @@ gateway = Gateway(
         server_group_policy=cluster.gateway.server_group_policy,
         addresses=cluster.addresses,
         vip_name=cluster.vip_name,
-        settled=cluster.settled,
+        immutable_settings=cluster.immutable_settings,
         network=network,
         pki=pki,
         external_network=cluster.external_network,
@@ -72,20 +72,20 @@ gateway = Gateway(
         package_mirrors=cluster.package_mirrors,
         ingress_proxy_protocol=cluster.addons.ingress.enabled,
         monitored=cluster.addons.monitoring.enabled,
-        reboots=reboots(cluster.addons.kured),
+        reboots=reboot_variables(cluster.addons.kured),
         environment=machine_environment,
-        rolling=rolling,
+        rollout=rollout,
     ),
 )
 
 control_plane = ControlPlane(
-    f"{name}-master",
+    f"{name}-control-plane",
     ControlPlaneArgs(
         cluster=cluster,
         network=network,
         gateway=gateway,
         pki=pki,
-        rolling=rolling,
+        rollout=rollout,
         environment=machine_environment,
         node_files=files_of_nodes,
         backup_secret_key=secrets.backup_secret_key,
@@ -109,7 +109,7 @@ pools = [
             gateway=gateway,
             control_plane=control_plane,
             pki=pki,
-            rolling=rolling,
+            rollout=rollout,
             environment=machine_environment,
             node_files=files_of_nodes,
         ),
@@ -127,7 +127,7 @@ Addons(
         with_secrets="addons" in secrets.keys,
         checks=cluster.cloud_checks,
         cluster_name=name,
-        master_count=cluster.master_count,
+        control_plane_count=cluster.control_plane_count,
         # Until the API has answered once there is no cluster to ask, whatever its address.
         kubeconfig=control_plane.api_ready.id.apply(lambda _: kubeconfig),
         mtu=network.mtu,
@@ -141,9 +141,9 @@ Addons(
         backup=cluster.backup,
         ingress_node_ports=INGRESS_NODE_PORTS,
         floating_ip=gateway.floating_ip,
-        credential=cloud_credential(name, preflight.endpoint()),
+        credential=cloud_credential(name, cloud.endpoint()),
         control_planes=[gate for _, gate in control_plane.gates],
-        login=headlamp.Login(
+        login=headlamp.OidcLogin(
             issuer_url=cluster.oidc.issuer_url,
             client_id=cluster.oidc.client_id,
             client_secret=secrets.oidc_client_secret,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pulumi
 import yaml
 
-from settings.addons import AddonsSettings
+from config.models.addons import AddonsSettings
 
 _TIMEOUT_SECONDS = 10
 

@@ -7,7 +7,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.install import Installer
-from settings.addons import Cni
+from config.models.addons import Cni
 
 # The chart's objects are made side by side, and an agent that finds no configuration runs without
 # one for ever: it reads it once, and takes its absence for an empty one.
@@ -18,7 +18,7 @@ AFTER_ITS_CONFIGURATION = {
 CHART = Chart(name="cilium", version=versions.CILIUM_CHART, repository="https://helm.cilium.io")
 
 
-def values(*, masters: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
+def values(*, control_planes: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
     """What a Neutron network and a cluster of kubeadm need."""
     return {
         # Each node's part of podCidr, as the controller manager hands it out.
@@ -38,7 +38,7 @@ def values(*, masters: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
         "operator": {
             "annotations": AFTER_ITS_CONFIGURATION,
             "rollOutPods": True,
-            "replicas": min(2, masters),
+            "replicas": min(2, control_planes),
             # A node has room for one: the old one must go first.
             "updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         },
@@ -46,12 +46,12 @@ def values(*, masters: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
 
 
 def install(
-    installer: Installer, settings: Cni, *, masters: int, mtu: pulumi.Input[int]
+    installer: Installer, settings: Cni, *, control_planes: int, mtu: pulumi.Input[int]
 ) -> pulumi.Resource:
     """Install it, on every node and before anything that needs a pod network."""
     return installer.chart(
         CHART,
         namespace="kube-system",
-        values=values(masters=masters, mtu=mtu),
+        values=values(control_planes=control_planes, mtu=mtu),
         overrides=settings.values,
     )

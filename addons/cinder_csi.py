@@ -12,7 +12,7 @@ from addons import cloud_conf
 from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import ON_CONTROL_PLANES_ONLY, ON_CONTROL_PLANES_TOO, Installer
-from settings.addons import CinderCsi, StorageClass
+from config.models.addons import CinderCsi, StorageClass
 
 CHART = Chart(
     name="openstack-cinder-csi",
@@ -25,12 +25,12 @@ NODE_SECRET = "cinder-csi-node-config"  # noqa: S105 - its name
 
 
 def values(
-    *, cluster_name: str, masters: int, config_checksum: pulumi.Input[str]
+    *, cluster_name: str, control_planes: int, config_checksum: pulumi.Input[str]
 ) -> dict[str, Any]:
     """What the driver needs here."""
     controller = {
         "podAnnotations": {"checksum/cloud-config": config_checksum},
-        "replicas": min(2, masters),
+        "replicas": min(2, control_planes),
         # The credential stays on the control planes.
         "nodeSelector": ON_CONTROL_PLANES_ONLY,
         "tolerations": ON_CONTROL_PLANES_TOO,
@@ -82,7 +82,7 @@ def install(
     chosen: CinderCsi,
     *,
     cluster_name: str,
-    masters: int,
+    control_planes: int,
     credential: Credential,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
@@ -108,7 +108,7 @@ def install(
         namespace="kube-system",
         values=values(
             cluster_name=cluster_name,
-            masters=masters,
+            control_planes=control_planes,
             config_checksum=cloud_conf.checksum(config),
         ),
         overrides=chosen.values,

@@ -44,7 +44,7 @@ import versions
 from addons import cloud_conf
 from addons.cloud_conf import Credential
 from addons.install import Installer
-from settings.addons import CloudControllerManager
+from config.models.addons import CloudControllerManager
 
 NAME = "openstack-cloud-controller-manager"
 NAMESPACE = "kube-system"

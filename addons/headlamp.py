@@ -9,7 +9,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.install import Installer
-from settings.addons import Headlamp
+from config.models.addons import Headlamp
 
 CHART = Chart(
     name="headlamp",
@@ -21,7 +21,7 @@ OIDC_SECRET = "headlamp-oidc"  # noqa: S105 - its name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Login:
+class OidcLogin:
     """The client by which users log in, the one that the API server trusts."""
 
     issuer_url: str
@@ -30,7 +30,9 @@ class Login:
     client_secret: pulumi.Input[str] | None
 
 
-def values(settings: Headlamp, login: Login | None, ingress_class: str | None) -> dict[str, Any]:
+def values(
+    settings: Headlamp, login: OidcLogin | None, ingress_class: str | None
+) -> dict[str, Any]:
     """Users act with the rights of the token they log in with."""
     chosen: dict[str, Any] = {
         # The chart would make it an administrator.
@@ -69,7 +71,7 @@ def install(
     installer: Installer,
     settings: Headlamp,
     *,
-    login: Login | None,
+    login: OidcLogin | None,
     ingress_class: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:

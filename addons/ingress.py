@@ -6,9 +6,9 @@ import pulumi
 
 from addons import crds, nginx_ingress, traefik
 from addons.chart import Chart
+from addons.ingress_exposure import NAMESPACE, IngressExposure
 from addons.install import Installer
-from addons.way_in import NAMESPACE, WayIn
-from settings.addons import Ingress
+from config.models.addons import Ingress
 
 _CONTROLLERS = {
     "traefik": (traefik.CHART, traefik.values),
@@ -33,7 +33,7 @@ def install(
 ) -> pulumi.Resource:
     """Install it."""
     source, values = _CONTROLLERS[settings.controller]
-    way_in = WayIn(
+    exposure = IngressExposure(
         replicas=settings.replicas,
         default_class=settings.default_class,
         gateway_api=settings.gateway_api,
@@ -49,7 +49,7 @@ def install(
     return installer.chart(
         source,
         namespace=NAMESPACE,
-        values=values(way_in),
+        values=values(exposure),
         overrides=settings.values,
         after=needed,
         transforms=[crds.without_descriptions],

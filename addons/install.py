@@ -10,8 +10,8 @@ import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons import chart
-from settings.addons import AddonsSettings
-from settings.merge import merge
+from config.merge import merge
+from config.models.addons import AddonsSettings
 
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 # Values of charts: where the pods of what the cluster itself needs may run.

@@ -6,10 +6,10 @@ from typing import Any
 import pulumi
 
 import versions
-from addons.alerts import REBOOT_OVERDUE
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
-from settings.addons import Kured
+from addons.monitoring.alerts import REBOOT_OVERDUE
+from config.models.addons import Kured
 
 CHART = Chart(
     name="kured",

@@ -10,7 +10,7 @@ import versions
 from addons import fluent_bit
 from addons.chart import Chart
 from addons.install import Installer
-from settings.addons import Logging
+from config.models.addons import Logging
 
 CHART = Chart(
     name="victoria-logs-single",

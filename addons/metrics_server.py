@@ -8,7 +8,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
-from settings.addons import MetricsServer
+from config.models.addons import MetricsServer
 
 CHART = Chart(
     name="metrics-server",

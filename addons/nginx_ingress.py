@@ -8,8 +8,8 @@ import pulumi_tls as tls
 
 import versions
 from addons.chart import Chart
+from addons.ingress_exposure import NAMESPACE, IngressExposure
 from addons.install import Installer
-from addons.way_in import NAMESPACE, WayIn
 
 CHART = Chart(
     name="nginx-ingress",
@@ -22,43 +22,43 @@ _CERTIFICATE = "default-certificate"
 _CERTIFICATE_HOURS = 10 * 365 * 24
 
 
-def values(way_in: WayIn) -> dict[str, Any]:
+def values(exposure: IngressExposure) -> dict[str, Any]:
     """How requests come in."""
     ports = {
-        name: {} if way_in.octavia else {"nodePort": port}
-        for name, port in zip(("httpPort", "httpsPort"), way_in.node_ports, strict=True)
+        name: {} if exposure.octavia else {"nodePort": port}
+        for name, port in zip(("httpPort", "httpsPort"), exposure.node_ports, strict=True)
     }
     entries: dict[str, Any] = {
         "proxy-protocol": "True",
         "real-ip-header": "proxy_protocol",
-        "set-real-ip-from": ",".join(way_in.trusted_cidrs),
+        "set-real-ip-from": ",".join(exposure.trusted_cidrs),
     }
-    if not way_in.octavia:
+    if not exposure.octavia:
         # A Service of type NodePort has no address that Ingresses could copy.
-        entries["external-status-address"] = way_in.address
+        entries["external-status-address"] = exposure.address
     return {
         "controller": {
-            "replicaCount": way_in.replicas,
-            "podDisruptionBudget": {"enabled": way_in.replicas > 1, "maxUnavailable": 1},
-            "topologySpreadConstraints": way_in.spread(_LABELS),
-            "ingressClass": {"setAsDefaultIngress": way_in.default_class},
+            "replicaCount": exposure.replicas,
+            "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
+            "topologySpreadConstraints": exposure.spread(_LABELS),
+            "ingressClass": {"setAsDefaultIngress": exposure.default_class},
             "telemetryReporting": {"enable": False},
             "config": {"entries": entries},
             # Of hosts without a certificate of their own; else their connections are refused.
             "defaultTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
             "wildcardTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
             "service": {
-                "type": "LoadBalancer" if way_in.octavia else "NodePort",
+                "type": "LoadBalancer" if exposure.octavia else "NodePort",
                 # The gateways come in on control planes, where no pod of it runs.
                 "externalTrafficPolicy": "Cluster",
-                "annotations": way_in.annotations,
+                "annotations": exposure.annotations,
                 **ports,
             },
         },
         "prometheus": {
-            "create": way_in.monitored,
-            "service": {"create": way_in.monitored},
-            "serviceMonitor": {"create": way_in.monitored},
+            "create": exposure.monitored,
+            "service": {"create": exposure.monitored},
+            "serviceMonitor": {"create": exposure.monitored},
         },
     }
 

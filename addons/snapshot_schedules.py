@@ -40,7 +40,7 @@ from pulumi_kubernetes.rbac.v1 import (
 import versions
 from addons import cinder_csi
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
-from settings.addons import SnapshotSchedule
+from config.models.addons import SnapshotSchedule
 
 NAMESPACE = "snapshots"
 IMAGE = f"docker.io/library/python:{versions.SNAPSHOT_PYTHON}"

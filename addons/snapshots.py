@@ -9,7 +9,7 @@ import versions
 from addons import cinder_csi, crds, snapshot_schedules
 from addons.chart import Chart
 from addons.install import ON_CONTROL_PLANES_TOO, Installer
-from settings.addons import Snapshots
+from config.models.addons import Snapshots
 
 CHART = Chart(
     name="snapshot-controller",

@@ -14,10 +14,12 @@ from lab.image import versions
 from tests.lab.cluster import Cluster, is_ready
 
 
-def cluster(name: str, gateways: int, masters: int, workers: int) -> Cluster:
+def cluster(name: str, gateways: int, control_planes: int, workers: int) -> Cluster:
     """A cluster that is not up yet."""
     node_image = image.name(versions.KUBERNETES)
-    keys = settings.cluster(image=node_image, gateways=gateways, masters=masters, workers=workers)
+    keys = settings.cluster(
+        image=node_image, gateways=gateways, control_planes=control_planes, workers=workers
+    )
     return Cluster(name, keys)
 
 

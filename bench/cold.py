@@ -32,7 +32,7 @@ STEPS = (
     ("tool chain", ("toolchain", "--build")),
     ("cloud", ("cloud", "up")),
     ("programs and images", ("image",)),
-    ("cluster of three servers", ("up", "--gateways=1", "--masters=1", "--workers=1")),
+    ("cluster of three servers", ("up", "--gateways=1", "--control_planes=1", "--workers=1")),
 )
 
 

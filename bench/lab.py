@@ -60,7 +60,7 @@ def measure(figures: Figures, sizes: Sequence[int]) -> None:
         f"server create to SSH login, median of {LOGINS}", median_of(login, LOGINS), at_most=15
     )
     made = cluster(NAME, *sizes)
-    what = "cluster {}/{}/{} (gateways/masters/workers)".format(*sizes)
+    what = "cluster {}/{}/{} (gateways/control_planes/workers)".format(*sizes)
     try:
         up, ready = from_nothing(made, sizes[1] + sizes[2])
         figures.add(f"{what}: pulumi up from nothing", up, at_most=600)
@@ -74,7 +74,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure; a cloud that was down before is down afterwards."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--control-planes", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only-size", action="store_true", help="memory and disk as they are now")
     arguments = parser.parse_args(words)
@@ -89,7 +89,7 @@ def main(words: Sequence[str] | None = None) -> None:
         else:
             figures.add("warm cloud up", seconds(lifecycle.up), at_most=60)
         try:
-            measure(figures, (arguments.gateways, arguments.masters, arguments.workers))
+            measure(figures, (arguments.gateways, arguments.control_planes, arguments.workers))
         finally:
             if not was_up:
                 lifecycle.down()

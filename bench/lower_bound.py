@@ -39,9 +39,11 @@ KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 class Bound:
     """One run on servers that are being made."""
 
-    def __init__(self, servers: Servers, masters: Sequence[str], workers: Sequence[str]) -> None:
+    def __init__(
+        self, servers: Servers, control_planes: Sequence[str], workers: Sequence[str]
+    ) -> None:
         self._servers = servers
-        self._masters, self._workers = masters, workers
+        self._control_planes, self._workers = control_planes, workers
         self._token = f"{secrets.token_hex(3)}.{secrets.token_hex(8)}"
         self._certificate_key = secrets.token_hex(32)
 
@@ -57,7 +59,7 @@ class Bound:
 
     def init(self) -> None:
         """`kubeadm init` on the first control plane."""
-        first = self._masters[0]
+        first = self._control_planes[0]
         endpoint = f"{self._servers.addresses[first]}:6443"
         documents: list[dict[str, Any]] = [
             {
@@ -80,7 +82,7 @@ class Bound:
                 **settings.KUBE_PROXY,
             },
         ]
-        flags = "--upload-certs" if len(self._masters) > 1 else ""
+        flags = "--upload-certs" if len(self._control_planes) > 1 else ""
         self._kubeadm(first, f"init {flags} --skip-token-print", documents)
 
     def join(self, name: str) -> None:
@@ -91,12 +93,12 @@ class Bound:
             "discovery": {
                 "bootstrapToken": {
                     "token": self._token,
-                    "apiServerEndpoint": f"{self._servers.addresses[self._masters[0]]}:6443",
+                    "apiServerEndpoint": f"{self._servers.addresses[self._control_planes[0]]}:6443",
                     "unsafeSkipCAVerification": True,
                 }
             },
         }
-        if name in self._masters:
+        if name in self._control_planes:
             document["controlPlane"] = {
                 "localAPIEndpoint": {"advertiseAddress": self._servers.addresses[name]},
                 "certificateKey": self._certificate_key,
@@ -106,14 +108,14 @@ class Bound:
     def apply(self, manifests: str) -> None:
         """`kubectl apply` on the first control plane."""
         text = _write("/run/cni.yaml", manifests)
-        self._servers.script(self._masters[0], f"{text}\n{KUBECTL} apply -f /run/cni.yaml")
+        self._servers.script(self._control_planes[0], f"{text}\n{KUBECTL} apply -f /run/cni.yaml")
 
     def wait_for_nodes(self, *, ready: bool) -> None:
         """Until every node is registered, or Ready."""
-        wanted = len(self._masters) + len(self._workers)
+        wanted = len(self._control_planes) + len(self._workers)
         test = '$2=="Ready"' if ready else "1"
         self._servers.script(
-            self._masters[0],
+            self._control_planes[0],
             f"for n in $(seq {READY_SECONDS:.0f}); do"
             f" [ $({KUBECTL} get nodes --no-headers | awk '{test}' | wc -l) = {wanted} ]"
             f" && exit 0; sleep 1; done; {KUBECTL} get nodes,pods -A; exit 1",
@@ -141,13 +143,15 @@ def _write(path: str, text: str, *, append: bool = False) -> str:
     return f"mkdir -p {Path(path).parent}; printf %s {shlex.quote(text)} {operator}{path}"
 
 
-def measure(gateways: int, masters: int, workers: int, manifests: str | None) -> dict[str, float]:
+def measure(
+    gateways: int, control_planes: int, workers: int, manifests: str | None
+) -> dict[str, float]:
     """Seconds from the start until each step was done."""
     gateway_names = [f"gateway-{n}" for n in range(gateways)]
-    master_names = [f"master-{n}" for n in range(masters)]
+    control_plane_names = [f"control-plane-{n}" for n in range(control_planes)]
     worker_names = [f"worker-{n}" for n in range(workers)]
     flavors = dict.fromkeys(gateway_names, "lab.1c1g")
-    flavors |= dict.fromkeys([*master_names, *worker_names], "lab.2c3g")
+    flavors |= dict.fromkeys([*control_plane_names, *worker_names], "lab.2c3g")
     done: dict[str, float] = {}
     with Servers(NAME, image_name(versions.KUBERNETES)) as servers:
         began = time.monotonic()
@@ -158,13 +162,14 @@ def measure(gateways: int, masters: int, workers: int, manifests: str | None) ->
 
         servers.create(flavors)
         mark("servers asked for")
-        bound = Bound(servers, master_names, worker_names)
+        bound = Bound(servers, control_plane_names, worker_names)
         with ThreadPoolExecutor(32) as threads:
             others = [threads.submit(servers.wait_for_ssh, name) for name in gateway_names]
             prepared = {
-                name: threads.submit(bound.prepare, name) for name in (*master_names, *worker_names)
+                name: threads.submit(bound.prepare, name)
+                for name in (*control_plane_names, *worker_names)
             }
-            prepared[master_names[0]].result()
+            prepared[control_plane_names[0]].result()
             mark("SSH to the first control plane")
             bound.init()
             mark("kubeadm init")
@@ -177,7 +182,7 @@ def measure(gateways: int, masters: int, workers: int, manifests: str | None) ->
             others += [threads.submit(join, name) for name in worker_names]
             if manifests is not None:
                 others.append(threads.submit(bound.apply, manifests))
-            for name in master_names[1:]:
+            for name in control_plane_names[1:]:
                 join(name)
             for other in others:
                 other.result()
@@ -190,14 +195,14 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--control-planes", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cni", type=Path, help="manifests of the pod network")
     arguments = parser.parse_args(words)
     if "OS_CLOUD" not in os.environ:
         parser.error("run this inside the lab: python -m lab run -- python -m bench.lower_bound")
     end_cleanly()
-    sizes = (arguments.gateways, arguments.masters, arguments.workers)
+    sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
     print(json.dumps(measure(*sizes, arguments.cni and arguments.cni.read_text())))
 
 

@@ -98,9 +98,9 @@ class Servers(AbstractContextManager["Servers"]):
 
         def server(name: str) -> None:
             made = port(name)
-            way_in = None
+            exposure = None
             if name == next(iter(flavors)):
-                way_in = self._threads.submit(self._floating_ip, made, routed)
+                exposure = self._threads.submit(self._floating_ip, made, routed)
             keypair.result()
             self.asked[name] = time.monotonic()
             asked = self._cloud.compute.create_server(
@@ -112,8 +112,8 @@ class Servers(AbstractContextManager["Servers"]):
                 config_drive=True,
             )
             self._ids.append(asked.id)
-            if way_in is not None:
-                text = CONFIG.format(user=USER, folder=folder, jump=way_in.result())
+            if exposure is not None:
+                text = CONFIG.format(user=USER, folder=folder, jump=exposure.result())
                 (folder / "config").write_text(text)
 
         with ThreadPoolExecutor(32) as threads:

@@ -26,7 +26,14 @@ def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
     """Run it inside the lab; seconds by step."""
     command = [
         *(sys.executable, "-m", "bench.lower_bound", "--cni", str(manifests)),
-        *("--gateways", str(sizes[0]), "--masters", str(sizes[1]), "--workers", str(sizes[2])),
+        *(
+            "--gateways",
+            str(sizes[0]),
+            "--control-planes",
+            str(sizes[1]),
+            "--workers",
+            str(sizes[2]),
+        ),
     ]
     result = subprocess.run(
         namespace.enter(command, environment=inside.environment()),
@@ -84,11 +91,11 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure; whatever happens, the cluster is destroyed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--control-planes", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args(words)
     end_cleanly()
-    sizes = (arguments.gateways, arguments.masters, arguments.workers)
+    sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
     figures = Figures()
     made = cluster(NAME, *sizes)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

@@ -25,9 +25,9 @@ from addons.api import when_it_answers
 from addons.chart import Chart
 from addons.cloud_conf import Credential
 from addons.install import Installer, mirror_images
-from addons.watch import Watched
-from settings.addons import AddonsSettings
-from settings.backup import Backup
+from addons.monitoring.targets import MonitoringTargets
+from config.models.addons import AddonsSettings
+from config.models.backup import Backup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class AddonsArgs:
     # Whether chart repositories and the API are asked if they are there, before they are needed.
     checks: bool
     cluster_name: str
-    master_count: int
+    control_plane_count: int
     # Unknown until the cluster exists.
     kubeconfig: pulumi.Input[str]
     # Of the machines' network.
@@ -64,7 +64,7 @@ class AddonsArgs:
     # What the add-ons that nodes can be Ready without leave the machines to, at first.
     control_planes: Sequence[pulumi.Resource]
     # How people log in to the dashboard; None: with a token.
-    login: headlamp.Login | None = None
+    login: headlamp.OidcLogin | None = None
 
 
 class Addons(pulumi.ComponentResource):
@@ -117,7 +117,10 @@ class Addons(pulumi.ComponentResource):
         if settings.cni.kind == "cilium":
             made.append(
                 cilium.install(
-                    self._installer, settings.cni, masters=args.master_count, mtu=args.mtu
+                    self._installer,
+                    settings.cni,
+                    control_planes=args.control_plane_count,
+                    mtu=args.mtu,
                 )
             )
         if settings.cloud_controller_manager.enabled:
@@ -156,7 +159,7 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.cinder_csi,
                 cluster_name=args.cluster_name,
-                masters=args.master_count,
+                control_planes=args.control_plane_count,
                 credential=args.credential,
                 after=after,
             )
@@ -164,14 +167,14 @@ class Addons(pulumi.ComponentResource):
     def _services(self, after: Sequence[pulumi.Resource]) -> None:
         """What runs on the workers."""
         args, settings, installer = self._args, self._args.settings, self._installer
-        # What is watched has objects of kinds that come with the monitoring.
-        watched = [*after]
+        # What is targets has objects of kinds that come with the monitoring.
+        targets = [*after]
         if settings.monitoring.enabled:
-            watched.append(
+            targets.append(
                 monitoring.install(
                     installer,
                     settings.monitoring,
-                    watched=self._watched(),
+                    targets=self._watched(),
                     logs=settings.logging
                     if settings.logging.enabled and settings.logging.grafana
                     else None,
@@ -187,7 +190,7 @@ class Addons(pulumi.ComponentResource):
                 # A node port hides the sender behind an address of the node, also its pod one.
                 trusted_cidrs=[args.host_cidr, args.pod_cidr],
                 monitored=settings.monitoring.enabled,
-                after=watched,
+                after=targets,
             )
         if settings.headlamp.enabled:
             headlamp.install(
@@ -203,18 +206,18 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.logging,
                 monitored=settings.monitoring.enabled,
-                after=watched,
+                after=targets,
             )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
-            kured.install(installer, settings.kured, prometheus_url=prometheus, after=watched)
+            kured.install(installer, settings.kured, prometheus_url=prometheus, after=targets)
 
-    def _watched(self) -> Watched:
+    def _watched(self) -> MonitoringTargets:
         args, settings = self._args, self._args.settings
-        return Watched(
+        return MonitoringTargets(
             gateways=args.gateways,
             vip=args.vip,
-            masters=args.master_count,
+            control_planes=args.control_plane_count,
             etcd_heartbeat=args.etcd_heartbeat,
             backup_hours=args.backup.interval_hours,
             backup_places=args.backup.places,

@@ -8,15 +8,15 @@ import pulumi
 
 import versions
 from addons.install import mirrored
-from components.remote import environment_file
-from settings.backup import Backup
-from settings.cluster import Cluster
+from components.ssh import environment_file
+from config.models.backup import Backup
+from config.models.cluster import Cluster
 
 # Has etcdutl. Kubernetes' own image of etcd is asked for it first, but had none for years.
 ETCD_IMAGE = f"gcr.io/etcd-development/etcd:{versions.ETCD_TOOLS}"
 
 
-def environment(cluster: Cluster, *, initialises: bool) -> Mapping[str, str]:
+def backup_variables(cluster: Cluster, *, initialises: bool) -> Mapping[str, str]:
     """The node.env keys; `initialises` says whether this one may begin a cluster."""
     backup = cluster.backup
     values = {

@@ -14,10 +14,10 @@ from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.node import GATE_SCRIPTS, Node, NodeArgs
 from components.pki import Pki
-from components.remote import Script, connection, environment_file, scripts
-from components.rolling import Gates, NodeOutput, Rolling
-from settings.cluster import Cluster
-from settings.machines import Taint
+from components.rollout import Memberships, NodeOutput, RolloutOrder
+from components.ssh import Script, connection, environment_file, scripts
+from config.models.cluster import Cluster
+from config.models.machines import Taint
 
 CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
 
@@ -30,7 +30,7 @@ class ControlPlaneArgs:
     network: Network
     gateway: Gateway
     pki: Pki
-    rolling: Rolling
+    rollout: RolloutOrder
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     # Files that every Kubernetes node has in its folder.
@@ -48,7 +48,7 @@ class ControlPlane(pulumi.ComponentResource):
     api_ready: Script
     # For what runs on a gateway: the API at the VIP.
     gateway_kubeconfig: pulumi.Output[str]
-    gates: Gates
+    gates: Memberships
     nodes: Sequence[NodeOutput]
     # Of Kubernetes; known when every control plane has it. The engine takes the stack's outputs all
     # at once, so a run that fails here leaves those of the last good one.
@@ -67,7 +67,7 @@ class ControlPlane(pulumi.ComponentResource):
         gates: list[tuple[str, pulumi.Resource]] = []
         nodes: list[NodeOutput] = []
         bootstraps: list[pulumi.Resource] = []
-        for index in range(args.cluster.master_count):
+        for index in range(args.cluster.control_plane_count):
             machine = self._machine(index, group, gates, child)
             node = self._node(index, machine, bootstraps[-1:], gates[-1:], child)
             bootstraps.append(node.bootstrap)
@@ -93,7 +93,7 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 child,
                 pulumi.ResourceOptions(
-                    depends_on=args.rolling.control_planes(gates),
+                    depends_on=args.rollout.control_planes(gates),
                     deleted_with=args.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
                 ),
@@ -105,11 +105,11 @@ class ControlPlane(pulumi.ComponentResource):
         self,
         index: int,
         group: openstack.compute.ServerGroup,
-        gates: Gates,
+        gates: Memberships,
         child: pulumi.ResourceOptions,
     ) -> Machine:
         args = self._args
-        name = args.cluster.node_name("master", index)
+        name = args.cluster.node_name("control-plane", index)
         return Machine(
             MachineArgs(
                 name=name,
@@ -124,7 +124,7 @@ class ControlPlane(pulumi.ComponentResource):
                 package_mirrors=args.cluster.package_mirrors,
                 address=str(args.cluster.addresses.control_planes[index]),
                 server_group=group,
-                turn=args.rolling.turn(
+                predecessors=args.rollout.predecessors(
                     name,
                     gates,
                     first=args.gateway.gates,
@@ -138,11 +138,11 @@ class ControlPlane(pulumi.ComponentResource):
         index: int,
         machine: Machine,
         previous: Sequence[pulumi.Resource],
-        gate_before: Gates,
+        gate_before: Memberships,
         child: pulumi.ResourceOptions,
     ) -> Node:
         args, pki = self._args, self._args.pki
-        contact = machine.first_contact(
+        contact = machine.install_host_key(
             machine.login(machine.keys.one_time.public_key_openssh),
             via=args.gateway.login,
             after=args.gateway.ready,
@@ -181,7 +181,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **args.environment,
                     "INITIALISE": "true" if index == 0 else "false",
                     "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
-                    **backups.environment(args.cluster, initialises=index == 0),
+                    **backups.backup_variables(args.cluster, initialises=index == 0),
                 },
                 provider_id=machine.provider_id,
                 kubeconfig=self.gateway_kubeconfig,

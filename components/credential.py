@@ -6,7 +6,7 @@ import pulumi
 import pulumi_openstack as openstack
 
 from addons.cloud_conf import Credential
-from preflight.endpoint import Endpoint
+from cloud.endpoint import Endpoint
 
 
 def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:

@@ -11,12 +11,12 @@ import pulumi_openstack as openstack
 from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.pki import HostKeys, Pki
-from components.remote import Login, Script, connection, environment_file, on_delete, scripts
-from components.rolling import Gates, NodeOutput, Rolling
-from settings import settled
-from settings.addresses import Addresses
-from settings.machines import Servers
-from settings.networks import PackageMirrors
+from components.rollout import Memberships, NodeOutput, RolloutOrder
+from components.ssh import Script, SshTarget, connection, environment_file, on_delete, scripts
+from config import immutable
+from config.addresses import Addresses
+from config.models.machines import Servers
+from config.models.surroundings import PackageMirrors
 
 # The first of the ports on the floating IP that lead to one certain gateway's sshd.
 FIRST_SSH_PORT = 2200
@@ -35,7 +35,7 @@ class GatewayArgs:
     addresses: Addresses
     vip_name: str
     # Keys that stay as they are while the cluster lives, for the next preview to read.
-    settled: Mapping[str, str]
+    immutable_settings: Mapping[str, str]
     network: Network
     pki: Pki
     external_network: str
@@ -54,7 +54,7 @@ class GatewayArgs:
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     server_group_policy: str
-    rolling: Rolling
+    rollout: RolloutOrder
 
 
 class Gateway(pulumi.ComponentResource):
@@ -62,9 +62,9 @@ class Gateway(pulumi.ComponentResource):
 
     floating_ip: pulumi.Output[str]
     # The active gateway as a jump host, and as the place where cluster-wide commands run.
-    login: Login
+    login: SshTarget
     # Each gateway with what is deleted first when it goes; `ready` is done when it is configured.
-    gates: Gates
+    gates: Memberships
     ready: Sequence[pulumi.Resource]
     nodes: Sequence[NodeOutput]
     # Name to address, both computed.
@@ -93,13 +93,13 @@ class Gateway(pulumi.ComponentResource):
                 index,
                 shared,
                 group,
-                turn=args.rolling.turn(machine_name, gates),
+                predecessors=args.rollout.predecessors(machine_name, gates),
                 opts=child,
             )
             configured = self._configure(index, machine, association, child)
             # They leave in the other order, also those that the very last update has made.
-            before = [farewell for _, farewell in gates[-1:]]
-            gates.append((machine_name, self._farewell(machine, [configured, *before], child)))
+            before = [handover for _, handover in gates[-1:]]
+            gates.append((machine_name, self._handover(machine, [configured, *before], child)))
             ready.append(configured)
             nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
         self.gates = gates
@@ -118,7 +118,7 @@ class Gateway(pulumi.ComponentResource):
             f"{name}-vip",
             name=args.vip_name,
             # Every cluster has this port, and `preflight` asks for ports anyway.
-            description=settled.write(args.settled),
+            description=immutable.write(args.immutable_settings),
             network_id=args.network.network_id,
             admin_state_up=True,
             fixed_ips=[
@@ -162,8 +162,8 @@ class Gateway(pulumi.ComponentResource):
             opts=child,
         )
 
-    def _login(self, host_key: pulumi.Input[str], port: int = 22) -> Login:
-        return Login(
+    def _login(self, host_key: pulumi.Input[str], port: int = 22) -> SshTarget:
+        return SshTarget(
             address=self.floating_ip,
             port=port,
             user=self._args.ssh_user,
@@ -178,7 +178,7 @@ class Gateway(pulumi.ComponentResource):
         keys: HostKeys,
         group: openstack.compute.ServerGroup,
         *,
-        turn: pulumi.Input[Sequence[pulumi.Resource]],
+        predecessors: pulumi.Input[Sequence[pulumi.Resource]],
         opts: pulumi.ResourceOptions,
     ) -> Machine:
         args = self._args
@@ -204,7 +204,7 @@ class Gateway(pulumi.ComponentResource):
                 boot_commands=[
                     ["bash", "/etc/openstack-kubernetes/boot/gateway.sh", "configure"],
                 ],
-                turn=turn,
+                predecessors=predecessors,
             ),
             opts,
         )
@@ -233,8 +233,6 @@ class Gateway(pulumi.ComponentResource):
                     "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],
                     "INGRESS_PROXY_PROTOCOL": args.ingress_proxy_protocol,
                     "METRICS": args.monitored,
-                    "INGRESS_HTTP_PORT": INGRESS_NODE_PORTS[0],
-                    "INGRESS_HTTPS_PORT": INGRESS_NODE_PORTS[1],
                 }
             ),
         }
@@ -247,7 +245,7 @@ class Gateway(pulumi.ComponentResource):
         child: pulumi.ResourceOptions,
     ) -> pulumi.Resource:
         port = FIRST_SSH_PORT + index
-        contact = machine.first_contact(
+        contact = machine.install_host_key(
             self._login(machine.keys.one_time.public_key_openssh, port),
             via=None,
             after=[association],
@@ -262,14 +260,14 @@ class Gateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
         )
 
-    def _farewell(
+    def _handover(
         self, machine: Machine, after: list[pulumi.Resource], child: pulumi.ResourceOptions
     ) -> pulumi.Resource:
         """On delete: hand the VIP over, before anything of the gateway is touched."""
         login = self.login
         return on_delete(
-            f"{machine.name}-farewell",
-            ".venv/bin/python farewell.py",
+            f"{machine.name}-handover",
+            ".venv/bin/python -m commands.gateway_handover",
             {
                 "GATEWAY": machine.name,
                 "SERVER_ID": machine.server.id,

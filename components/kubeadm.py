@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from settings.kubernetes import AuditLog, Etcd, Oidc
-from settings.machines import Taint
-from settings.merge import merge
+from config.merge import merge
+from config.models.kubernetes import AuditLog, Etcd, Oidc
+from config.models.machines import Taint
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 # Every node reaches the API on its own loopback, where HAProxy balances over the control planes.

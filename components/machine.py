@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_openstack as openstack
 
-from components.cloud_config import cloud_config
 from components.image import first_seen_image
 from components.network import Network
 from components.pki import HostKeys, Pki
-from components.remote import Login, Script, connection, scripts
-from settings.machines import Servers
-from settings.networks import PackageMirrors
+from components.ssh import Script, SshTarget, connection, scripts
+from components.user_data import cloud_config
+from config.models.machines import Servers
+from config.models.surroundings import PackageMirrors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class MachineArgs:
     boot_files: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     boot_packages: Sequence[str] = ()
     boot_commands: Sequence[Sequence[str]] = ()
-    # What the server itself waits for: its turn when many change.
-    turn: pulumi.Input[Sequence[pulumi.Resource]] = ()
+    # What the server itself waits for: its predecessors when many change.
+    predecessors: pulumi.Input[Sequence[pulumi.Resource]] = ()
 
 
 def server_group(
@@ -55,7 +55,7 @@ def server_group(
         opts=pulumi.ResourceOptions.merge(
             opts,
             # Another policy is another group. Deleted first, it would take all of its servers
-            # along; made first, they move over in turn.
+            # along; made first, they move over in predecessors.
             pulumi.ResourceOptions(delete_before_replace=False),
         ),
     )
@@ -82,21 +82,21 @@ class Machine:
             lambda server: f"openstack:///{server}"
         )
 
-    def login(self, host_key: pulumi.Input[str]) -> Login:
+    def login(self, host_key: pulumi.Input[str]) -> SshTarget:
         """How to log in on the machine, by its own address."""
-        return Login(
+        return SshTarget(
             address=self.address,
             user=self._args.ssh_user,
             private_key=self._args.pki.ssh_private_key,
             host_key=host_key,
         )
 
-    def first_contact(
-        self, to: Login, *, via: Login | None, after: Sequence[pulumi.Resource]
+    def install_host_key(
+        self, to: SshTarget, *, via: SshTarget | None, after: Sequence[pulumi.Resource]
     ) -> Script:
         """Give the machine its real SSH host key, over the one-time key. Once for each server."""
         return Script(
-            f"{self.name}-contact",
+            f"{self.name}-host-key",
             "host-key.sh",
             "install",
             login=connection(to, via=via),
@@ -215,7 +215,7 @@ class Machine:
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
-                    depends_on=_later(args.turn, args.network.ready),
+                    depends_on=_later(args.predecessors, args.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],
@@ -227,6 +227,6 @@ class Machine:
 
 
 def _later(
-    turn: pulumi.Input[Sequence[pulumi.Resource]], always: Sequence[pulumi.Resource]
+    predecessors: pulumi.Input[Sequence[pulumi.Resource]], always: Sequence[pulumi.Resource]
 ) -> pulumi.Output[list[pulumi.Resource]]:
-    return pulumi.Output.from_input(turn).apply(lambda resources: [*resources, *always])
+    return pulumi.Output.from_input(predecessors).apply(lambda resources: [*resources, *always])

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_openstack as openstack
 
-from components.firewall import ROLES, SUBNET, rules
-from components.remote import on_delete
-from settings.addresses import Addresses
-from settings.networks import ExistingNetwork
+from components.ssh import on_delete
+from config.addresses import Addresses
+from config.models.surroundings import ExistingNetwork
+from config.security_groups import ROLES, SUBNET, rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +66,14 @@ class Network(pulumi.ComponentResource):
         self.security_groups = self._security_groups(args)
         if args.existing is not None:
             self.anchor = self.security_groups["node"]
-        self.ready = (*self.ready, self._leftovers(args))
+        self.ready = (*self.ready, self._cloud_cleanup(args))
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
-    def _leftovers(self, args: NetworkArgs) -> pulumi.Resource:
+    def _cloud_cleanup(self, args: NetworkArgs) -> pulumi.Resource:
         """On destroy, between the last server and the network: what the controllers made."""
         return on_delete(
-            f"{self._name}-leftovers",
-            f".venv/bin/python leftovers.py {args.cluster_name}",
+            f"{self._name}-cloud-cleanup",
+            f".venv/bin/python -m commands.cloud_cleanup {args.cluster_name}",
             args.login_environment,
             pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=[self.anchor])

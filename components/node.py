@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components.gateway import Gateway
-from components.remote import Login, Script, connection, environment_file, scripts, together
+from components.ssh import Script, SshTarget, connection, environment_file, scripts, together
 
 GATE_SCRIPTS = ("lib.sh", "cluster.sh", "gate.sh")
 
@@ -22,7 +22,7 @@ class NodeArgs:
     address: pulumi.Input[str]
     # Changes when the machine behind the name is another one.
     machine_id: pulumi.Input[str]
-    login: Login
+    login: SshTarget
     gateway: Gateway
     script: str
     verb: str
@@ -53,7 +53,7 @@ class Node:
             }
         )
         self.bootstrap = Script(
-            f"{args.name}-bootstrap",
+            f"{args.name}-configure",
             args.script,
             args.verb,
             login=connection(args.login, via=args.gateway.login),
@@ -70,7 +70,7 @@ class Node:
             ),
         )
         self.gate = Script(
-            f"{args.name}-gate",
+            f"{args.name}-membership",
             "gate.sh",
             "ready",
             on_leave="leave",
@@ -98,7 +98,7 @@ class Node:
                     # A gateway that goes together with this node goes later: the gate runs on it.
                     depends_on=[
                         self.bootstrap,
-                        *(farewell for _, farewell in args.gateway.gates),
+                        *(handover for _, handover in args.gateway.gates),
                         *args.gate_after,
                     ],
                     deleted_with=args.anchor,

@@ -17,11 +17,10 @@ from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
-from components.remote import Login
-from components.rolling import Gates, NodeOutput, Rolling
-from settings.cluster import Cluster
-from settings.machines import Machine as ExistingMachine
-from settings.machines import Pool
+from components.rollout import Memberships, NodeOutput, RolloutOrder
+from components.ssh import SshTarget
+from config.models.cluster import Cluster
+from config.models.machines import ExistingMachine, Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,7 @@ class WorkerPoolArgs:
     gateway: Gateway
     control_plane: ControlPlane
     pki: Pki
-    rolling: Rolling
+    rollout: RolloutOrder
     # node.env keys that every machine has.
     environment: Mapping[str, str]
     # Files that every Kubernetes node has in its folder.
@@ -58,19 +57,19 @@ class WorkerPool(pulumi.ComponentResource):
             group = server_group(name, args.pool.server_group_policy, child)
         for index in range(args.pool.count):
             node_name = args.cluster.node_name(args.pool.name, index)
-            turn = self._turn(node_name, gates)
-            machine = self._machine(node_name, index, group, turn, child)
+            predecessors = self._turn(node_name, gates)
+            machine = self._machine(node_name, index, group, predecessors, child)
             gates.append((node_name, self._made(machine, child).gate))
             nodes.append(self._output(node_name, machine.address))
         for existing in args.pool.machines:
-            turn = self._turn(existing.name, gates)
-            gates.append((existing.name, self._joined(existing, turn, child).gate))
+            predecessors = self._turn(existing.name, gates)
+            gates.append((existing.name, self._joined(existing, predecessors, child).gate))
             nodes.append(self._output(existing.name, str(existing.address)))
         self.nodes = nodes
         self.register_outputs({})
 
-    def _turn(self, name: str, before: Gates) -> pulumi.Output[list[pulumi.Resource]]:
-        return self._args.rolling.turn(
+    def _turn(self, name: str, before: Memberships) -> pulumi.Output[list[pulumi.Resource]]:
+        return self._args.rollout.predecessors(
             name,
             before,
             at_once=self._args.pool.max_unavailable,
@@ -85,7 +84,7 @@ class WorkerPool(pulumi.ComponentResource):
         name: str,
         index: int,
         group: openstack.compute.ServerGroup,
-        turn: pulumi.Input[Sequence[pulumi.Resource]],
+        predecessors: pulumi.Input[Sequence[pulumi.Resource]],
         child: pulumi.ResourceOptions,
     ) -> Machine:
         args = self._args
@@ -102,13 +101,13 @@ class WorkerPool(pulumi.ComponentResource):
                 pki=args.pki,
                 package_mirrors=args.cluster.package_mirrors,
                 server_group=group,
-                turn=turn,
+                predecessors=predecessors,
             ),
             child,
         )
 
     def _made(self, machine: Machine, child: pulumi.ResourceOptions) -> Node:
-        contact = machine.first_contact(
+        contact = machine.install_host_key(
             machine.login(machine.keys.one_time.public_key_openssh),
             via=self._args.gateway.login,
             after=self._args.gateway.ready,
@@ -126,7 +125,7 @@ class WorkerPool(pulumi.ComponentResource):
     def _joined(
         self,
         machine: ExistingMachine,
-        turn: pulumi.Output[list[pulumi.Resource]],
+        predecessors: pulumi.Output[list[pulumi.Resource]],
         child: pulumi.ResourceOptions,
     ) -> Node:
         return self._node(
@@ -134,13 +133,13 @@ class WorkerPool(pulumi.ComponentResource):
             address=str(machine.address),
             machine_id=f"{machine.name}@{machine.address}",
             provider_id=None,
-            login=Login(
+            login=SshTarget(
                 address=str(machine.address),
                 user=machine.ssh_user or self._args.cluster.ssh_user,
                 private_key=self._args.pki.ssh_private_key,
                 host_key=machine.host_key,
             ),
-            after=turn.apply(lambda gates: [*gates, *self._args.gateway.ready]),
+            after=predecessors.apply(lambda gates: [*gates, *self._args.gateway.ready]),
             child=child,
         )
 
@@ -151,7 +150,7 @@ class WorkerPool(pulumi.ComponentResource):
         address: pulumi.Input[str],
         machine_id: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
-        login: Login,
+        login: SshTarget,
         after: pulumi.Input[Sequence[pulumi.Resource]],
         child: pulumi.ResourceOptions,
     ) -> Node:

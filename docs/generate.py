@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from config import PROJECT, SECRET_KEYS
+from config.load import PROJECT, SECRET_KEYS
 from docs.schema import Key, keys
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +21,7 @@ _EXAMPLES: Mapping[str, object] = yaml.safe_load((ROOT / "docs/examples.yaml").r
 _PULUMI = ">=3.250.0"
 _WIDTH = 96
 _LONGEST_DEFAULT = 60
-_NOTE = "Generated from settings/ by `make generate`; a test checks that it is current."
+_NOTE = "Generated from config/ by `make generate`; a test checks that it is current."
 
 # The engine has no optional keys without a default; `config.load` takes these for "not set".
 _NOT_SET: Mapping[str, object] = {"string": "", "array": [], "object": {}}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from settings.cluster import Cluster
+from config.models.cluster import Cluster
 
 _FORMATS = {"ipv4network": "network", "ipv4": "address"}
 _TYPES = {"string": "text", "boolean": "true or false", "integer": "integer", "number": "number"}

@@ -58,12 +58,14 @@ CILIUM = {
 }
 
 
-def cluster(*, image: str, masters: int = 3, gateways: int = 2, workers: int = 2) -> dict[str, Any]:
+def cluster(
+    *, image: str, control_planes: int = 3, gateways: int = 2, workers: int = 2
+) -> dict[str, Any]:
     """The stack's keys for a cluster of this size on the lab's cloud."""
     return {
         "image": image,
         "gatewayCount": gateways,
-        "masterCount": masters,
+        "controlPlaneCount": control_planes,
         "workerCount": workers,
         "gateway": {"flavor": "lab.1c1g", "serverGroupPolicy": "soft-anti-affinity"},
         "controlPlane": {"flavor": "lab.2c3g", "serverGroupPolicy": "soft-anti-affinity"},

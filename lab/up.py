@@ -7,7 +7,7 @@ import argparse
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """How large the cluster is."""
-    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--control-planes", type=int, default=3)
     parser.add_argument("--gateways", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
 
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         "lab",
         settings.cluster(
             image=name,
-            masters=arguments.masters,
+            control_planes=arguments.control_planes,
             gateways=arguments.gateways,
             workers=arguments.workers,
         ),

@@ -101,7 +101,7 @@ bucket() {
   bucket_list "$(bucket_folder)/"
 }
 
-# report PLACE: for addons/alerts.py, when there was last a new one in which place.
+# report PLACE: for addons/monitoring/alerts.py, when there was last a new one in which place.
 report() {
   local place metric=openstack_kubernetes_etcd_backup_timestamp_seconds
   mkdir -p -- "$METRICS_DIR"

@@ -41,8 +41,8 @@ stringData:
   token-id: "$token_id"
   token-secret: "$secret"
   expiration: $(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)
-  usage-bootstrap-authentication: "true"
-  usage-bootstrap-signing: "true"
+  usage-configure-authentication: "true"
+  usage-configure-signing: "true"
   auth-extra-groups: system:bootstrappers:kubeadm:default-node-token
 EOT
 }

@@ -23,7 +23,7 @@ LIB_DIR=$ROOT/usr/local/lib/openstack-kubernetes
 CONF_DIR=$ROOT/etc/openstack-kubernetes
 STATE_DIR=$ROOT/var/lib/openstack-kubernetes
 RUN_DIR=$ROOT/run/openstack-kubernetes
-# node-exporter reads every file there (addons/monitoring.py).
+# node-exporter reads every file there (addons/monitoring/chart.py).
 # shellcheck disable=SC2034 # the scripts that source this use it
 METRICS_DIR=$STATE_DIR/metrics
 

@@ -57,7 +57,7 @@ class Cluster:
         result = subprocess.run(
             namespace.enter(
                 [
-                    *(sys.executable, "-m", "recover", "--yes", "--stack", self.name),
+                    *(sys.executable, "-m", "commands.recover", "--yes", "--stack", self.name),
                     *("--config-file", str(self.stack.config_file)),
                 ],
                 environment={},
@@ -125,11 +125,11 @@ class Cluster:
         through = f"{login} -W %h:%p debian@{jump}"
         return run(*login.split(), "-o", f"ProxyCommand={through}", f"debian@{address}", command)
 
-    def etcdctl(self, master: str, *arguments: str) -> str:
+    def etcdctl(self, control_plane: str, *arguments: str) -> str:
         """Standard output of etcdctl in that control plane's etcd."""
         pki = "/etc/kubernetes/pki/etcd"
         return self.kubectl(
-            *("-n", "kube-system", "exec", f"etcd-{master}", "--", "etcdctl"),
+            *("-n", "kube-system", "exec", f"etcd-{control_plane}", "--", "etcdctl"),
             *("--endpoints=https://127.0.0.1:2379", f"--cacert={pki}/ca.crt"),
             *(f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"),
             *arguments,

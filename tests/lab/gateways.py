@@ -8,7 +8,7 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from tests.lab.cluster import Cluster, run
-from tests.lab.login import BOOT_ID
+from tests.lab.ssh_host import BOOT_ID
 
 NODE_ENV = "/etc/openstack-kubernetes/node.env"
 REBOOT = "openstack-kubernetes-reboot.service"

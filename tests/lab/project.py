@@ -12,7 +12,7 @@ from typing import Any
 import openstack
 from openstack.block_storage.v3.volume import Volume
 
-from tests.lab.login import PATIENCE, Login, make_key, wait_for
+from tests.lab.ssh_host import PATIENCE, SshHost, make_key, wait_for
 
 IMAGE = "debian-13"
 FLAVOR = "lab.1c1g"
@@ -20,7 +20,7 @@ EXTERNAL = "external"
 
 
 @dataclass
-class Server(Login):
+class Server(SshHost):
     """A server with a floating IP."""
 
     project: Project

@@ -8,8 +8,8 @@ from typing import Any
 from lab.image import name as image_name
 from lab.image import versions
 from tests.lab.engine import Program
-from tests.lab.login import Login
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
+from tests.lab.ssh_host import SshHost
 
 # With keepalived in it.
 NODE_IMAGE = image_name(versions.KUBERNETES)
@@ -87,9 +87,9 @@ class Steps:
         self.outputs = self.program.outputs()
         return changes
 
-    def login(self, name: str) -> Login:
+    def login(self, name: str) -> SshHost:
         """SSH by the floating IP of a server, or of the moving address."""
-        return Login(name, self.key, self.outputs["addresses"][name])
+        return SshHost(name, self.key, self.outputs["addresses"][name])
 
     def active(self) -> str:
         """Which of the two servers has the moving address."""

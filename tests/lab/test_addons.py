@@ -27,9 +27,9 @@ from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
 from tests.lab.cluster import Cluster, left_in_project, openstack
 from tests.lab.gateways import Gateway
-from tests.lab.login import BOOT_ID
 from tests.lab.needs import Needs
 from tests.lab.poll import Poll
+from tests.lab.ssh_host import BOOT_ID
 from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
@@ -181,7 +181,9 @@ def volumes_before() -> set[str]:
 @pytest.fixture(scope="module")
 def cluster(charts: Path, volumes_before: set[str]) -> Iterator[Cluster]:
     """Two gateways, a control plane, two workers, and the default add-ons."""
-    config = settings.cluster(image=image.ensure(addons=True), gateways=2, masters=1, workers=2)
+    config = settings.cluster(
+        image=image.ensure(addons=True), gateways=2, control_planes=1, workers=2
+    )
     config["addons"]["chartDirectory"] = str(charts)
     made = Cluster("addons", config)
     try:
@@ -267,10 +269,10 @@ def test_an_alert_reaches_its_receiver(cluster: Cluster) -> None:
 
 def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Cluster) -> None:
     numbers = "/var/lib/openstack-kubernetes/metrics/backup.prom"
-    [master] = (name for name in cluster.nodes() if "-master-" in name)
-    cluster.ssh(master, f"sudo sed -i 's/ [0-9]*$/ 1700000000/' {numbers}")
+    [control_plane] = (name for name in cluster.nodes() if "-control-plane-" in name)
+    cluster.ssh(control_plane, f"sudo sed -i 's/ [0-9]*$/ 1700000000/' {numbers}")
     until(lambda: "EtcdBackupLate" in firing(cluster), "the alert", 180)
-    cluster.ssh(master, "sudo systemctl start openstack-kubernetes-backup.service")
+    cluster.ssh(control_plane, "sudo systemctl start openstack-kubernetes-backup.service")
     until(lambda: "EtcdBackupLate" not in firing(cluster), "the end of the alert", 180)
 
 

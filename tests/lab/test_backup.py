@@ -16,8 +16,8 @@ from tests.lab.cluster import UP, Cluster, left_in_project, run
 from tests.lab.object_store import ObjectStore
 from tests.smoke.live import until
 
-MASTERS = ["backup-master-0", "backup-master-1", "backup-master-2"]
-NODES = [*MASTERS, "backup-worker-0"]
+CONTROL_PLANES = ["backup-control-plane-0", "backup-control-plane-1", "backup-control-plane-2"]
+NODES = [*CONTROL_PLANES, "backup-worker-0"]
 SCRIPTS = "/usr/local/lib/openstack-kubernetes"
 
 
@@ -42,7 +42,7 @@ def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cluster(store: ObjectStore) -> Iterator[Cluster]:
     """Up, with a bucket and volumes; whatever happens it is destroyed at the end."""
-    keys = settings.cluster(image=image.ensure(), gateways=1, masters=3, workers=1)
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
     made = Cluster("backup", {**keys, "backup": backup(store)})
     made.set_secret("backupSecretKey", store.secret_key)
@@ -53,9 +53,9 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
         made.destroy()
 
 
-def take_backup(cluster: Cluster, master: str) -> None:
+def take_backup(cluster: Cluster, control_plane: str) -> None:
     """What the timer starts."""
-    cluster.ssh(master, "sudo systemctl start openstack-kubernetes-backup.service")
+    cluster.ssh(control_plane, "sudo systemctl start openstack-kubernetes-backup.service")
 
 
 def remember(cluster: Cluster, name: str) -> None:
@@ -69,8 +69,8 @@ def remembered(cluster: Cluster) -> set[str]:
     return {each["metadata"]["name"] for each in listed}
 
 
-def lose(*masters: str) -> None:
-    run("openstack", "server", "delete", "--wait", *masters)
+def lose(*control_planes: str) -> None:
+    run("openstack", "server", "delete", "--wait", *control_planes)
 
 
 def refused(cluster: Cluster) -> str:
@@ -82,14 +82,18 @@ def refused(cluster: Cluster) -> str:
 
 def set_aside(cluster: Cluster) -> list[str]:
     """The old data that the first control plane keeps."""
-    found = cluster.ssh(MASTERS[0], "sudo find /var/lib/etcd -maxdepth 1 -name '.before-restore-*'")
+    found = cluster.ssh(
+        CONTROL_PLANES[0], "sudo find /var/lib/etcd -maxdepth 1 -name '.before-restore-*'"
+    )
     return found.split()
 
 
 def assert_whole(cluster: Cluster) -> None:
     """Every node Ready, and three etcd members that are well."""
     assert cluster.nodes() == dict.fromkeys(NODES, True)
-    health = cluster.etcdctl(MASTERS[0], "endpoint", "health", "--cluster", "--write-out=json")
+    health = cluster.etcdctl(
+        CONTROL_PLANES[0], "endpoint", "health", "--cluster", "--write-out=json"
+    )
     assert [each["health"] for each in json.loads(health)] == [True, True, True]
 
 
@@ -98,30 +102,30 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
 ) -> None:
     remember(cluster, "before-the-loss")
     for _ in range(3):
-        for master in MASTERS:
-            take_backup(cluster, master)
+        for control_plane in CONTROL_PLANES:
+            take_backup(cluster, control_plane)
     folders = {name.split("/")[0] for name in store.names()}
     assert len(folders) == 1
-    for master in MASTERS:
-        of_this = [name for name in store.names() if name.endswith(f"-{master}.db.gz")]
+    for control_plane in CONTROL_PLANES:
+        of_this = [name for name in store.names() if name.endswith(f"-{control_plane}.db.gz")]
         assert len(of_this) == 2, store.names()
-        assert len(cluster.ssh(master, "sudo ls /var/backups/etcd").split()) == 1
-    told = cluster.ssh(MASTERS[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
+        assert len(cluster.ssh(control_plane, "sudo ls /var/backups/etcd").split()) == 1
+    told = cluster.ssh(CONTROL_PLANES[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
     assert 'place="disk"' in told
     assert 'place="bucket"' in told
-    listed = cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/backup.sh list 2>/dev/null")
+    listed = cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/backup.sh list 2>/dev/null")
     assert set(store.names()) <= set(listed.split())
 
 
 def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
-    for master in MASTERS:
-        timer = cluster.ssh(master, "systemctl is-active openstack-kubernetes-backup.timer")
+    for control_plane in CONTROL_PLANES:
+        timer = cluster.ssh(control_plane, "systemctl is-active openstack-kubernetes-backup.timer")
         assert timer == "active\n"
 
 
 def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
-    lose(*MASTERS[:2])
-    cluster.ssh(MASTERS[2], f"sudo {SCRIPTS}/control-plane.sh alone")
+    lose(*CONTROL_PLANES[:2])
+    cluster.ssh(CONTROL_PLANES[2], f"sudo {SCRIPTS}/control-plane.sh alone")
     assert remembered(cluster) == {"before-the-loss"}
     cluster.up("--refresh")
     assert_whole(cluster)
@@ -131,12 +135,12 @@ def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster
 def test_without_any_control_plane_nothing_takes_the_place_of_the_old_data(
     cluster: Cluster, store: ObjectStore
 ) -> None:
-    take_backup(cluster, MASTERS[1])
+    take_backup(cluster, CONTROL_PLANES[1])
     remember(cluster, "after-the-backup")
-    lose(*MASTERS)
+    lose(*CONTROL_PLANES)
     told = refused(cluster)
     newest = store.names()[-1]
-    assert newest.endswith("-backup-master-1.db.gz")
+    assert newest.endswith("-backup-control-plane-1.db.gz")
     assert "/var/lib/etcd/member holds the data of an etcd that ran, last written" in told
     assert f"pulumi config set --path backup.restore {newest}" in told
 
@@ -156,7 +160,7 @@ def test_it_works_as_before(cluster: Cluster) -> None:
     cluster.kubectl("run", "new", "--image=registry.k8s.io/pause:3.10.2")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/new", "--timeout=60s")
     remember(cluster, "after-the-restore")
-    take_backup(cluster, MASTERS[0])
+    take_backup(cluster, CONTROL_PLANES[0])
 
 
 def test_then_the_setting_can_go_and_nothing_else_changes(
@@ -170,9 +174,9 @@ def test_then_the_setting_can_go_and_nothing_else_changes(
 
 def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cluster) -> None:
     remember(cluster, "after-the-last-backup")
-    lose(*MASTERS)
+    lose(*CONTROL_PLANES)
     assert f"{SCRIPTS}/control-plane.sh adopt" in refused(cluster)
-    cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/control-plane.sh adopt")
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane.sh adopt")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-restore", "after-the-last-backup"}
@@ -181,10 +185,10 @@ def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cl
 
 
 def test_going_back_to_the_data_that_was_set_aside_loses_nothing_either(cluster: Cluster) -> None:
-    lose(*MASTERS)
+    lose(*CONTROL_PLANES)
     refused(cluster)
     oldest = sorted(set_aside(cluster))[0]
-    cluster.ssh(MASTERS[0], f"sudo {SCRIPTS}/control-plane.sh adopt {oldest}")
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane.sh adopt {oldest}")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-backup"}

@@ -75,7 +75,7 @@ def refusal(stack: Cluster, **bad: Any) -> str:
         ({"image": IMAGE + "x"}, ["image", IMAGE + "x", f"did you mean {IMAGE}"]),
         ({"externalNetwork": "externl"}, ["externalNetwork", "externl", "did you mean external"]),
         ({"workerCount": 180}, ["workerCount", "180", "quota"]),
-        ({"masterCount": 2}, ["masterCount", "2", "1, 3 or 5"]),
+        ({"controlPlaneCount": 2}, ["controlPlaneCount", "2", "1, 3 or 5"]),
         ({"allowedCidrs": None}, ["allowedCidrs", "203.0.113.0/24", "There is no default"]),
         ({"podCidr": "10.8.0.0/16"}, ["podCidr", "10.8.0.0/16", "hostCidr"]),
         ({"kubernetesVersion": "v1.30.0"}, ["kubernetesVersion", "v1.30.0"]),
@@ -91,8 +91,8 @@ def test_a_fault_is_named_with_its_key_and_what_to_do(
 
 
 def test_every_fault_is_said_at_once(stack: Cluster) -> None:
-    error = refusal(stack, masterCount=4, podCidr="10.8.0.0/16")
-    assert "masterCount" in error
+    error = refusal(stack, controlPlaneCount=4, podCidr="10.8.0.0/16")
+    assert "controlPlaneCount" in error
     assert "podCidr" in error
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.lab import marks
 from tests.lab.engine import Program
-from tests.lab.login import make_key, wait_for
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
+from tests.lab.ssh_host import make_key, wait_for
 from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
-from tests.lab.traffic import crash, longest_silence, reachable, watched
+from tests.lab.traffic import crash, longest_silence, reachable, targets
 
 pytestmark = marks.INSIDE
 
@@ -90,7 +90,7 @@ def test_the_address_moves_within_seconds_when_its_server_crashes(
     other = "b" if first == "a" else "a"
     moving = steps.login("moving")
     assert moving.ssh("hostname") == first
-    with watched(moving.address, WEB) as answers:
+    with targets(moving.address, WEB) as answers:
         wait_for("an answer", lambda: answers)
         crash(steps.outputs["servers"][first])
         crashed = time.monotonic()

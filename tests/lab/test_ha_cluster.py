@@ -1,4 +1,4 @@
-"""The promise: two gateways, three masters, workers that come, leave and roll, and faults."""
+"""The promise: two gateways, three control planes, workers that come and go, faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lab.cluster import UP, Cluster, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
 
-MASTERS = ["ha-master-0", "ha-master-1", "ha-master-2"]
+CONTROL_PLANES = ["ha-control-plane-0", "ha-control-plane-1", "ha-control-plane-2"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def servers() -> dict[str, str]:
 
 
 def test_every_node_is_ready(cluster: Cluster) -> None:
-    assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
+    assert cluster.nodes() == dict.fromkeys([*CONTROL_PLANES, "ha-worker-0", "ha-worker-1"], True)
 
 
 def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
@@ -46,18 +46,18 @@ def test_workers_come_and_leave_and_the_others_stay(cluster: Cluster) -> None:
     cluster.up(workerCount=3)
     assert cluster.nodes()["ha-worker-2"]
     cluster.up(workerCount=1)
-    assert sorted(cluster.nodes()) == [*MASTERS, "ha-worker-0"]
+    assert sorted(cluster.nodes()) == [*CONTROL_PLANES, "ha-worker-0"]
     after = servers()
     assert after.items() <= before.items()
     cluster.up(workerCount=2)
 
 
 def test_a_master_deleted_behind_the_programs_back_is_replaced(cluster: Cluster) -> None:
-    run("openstack", "server", "delete", "--wait", "ha-master-0")
+    run("openstack", "server", "delete", "--wait", "ha-control-plane-0")
     cluster.up("--refresh")
-    assert cluster.nodes() == dict.fromkeys([*MASTERS, "ha-worker-0", "ha-worker-1"], True)
-    members = cluster.etcdctl("ha-master-1", "member", "list")
-    assert sorted(line.split(", ")[2] for line in members.splitlines()) == MASTERS
+    assert cluster.nodes() == dict.fromkeys([*CONTROL_PLANES, "ha-worker-0", "ha-worker-1"], True)
+    members = cluster.etcdctl("ha-control-plane-1", "member", "list")
+    assert sorted(line.split(", ")[2] for line in members.splitlines()) == CONTROL_PLANES
 
 
 # One more worker takes about half a minute.
@@ -107,7 +107,7 @@ def test_a_gateway_leaves_and_comes_back_and_never_are_two_active(cluster: Clust
 
 
 def test_destroy_ends_when_the_api_is_gone_and_leaves_nothing(cluster: Cluster) -> None:
-    for name in MASTERS:
+    for name in CONTROL_PLANES:
         run("openstack", "server", "delete", "--wait", name)
     cluster.destroy()
     assert left_in_project() == {}

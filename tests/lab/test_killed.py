@@ -17,8 +17,8 @@ KILLED_AFTER = [4, 6, 9, 14, 25, 40]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One gateway, one master, one worker: not made yet."""
-    size = {"gateways": 1, "masters": 1, "workers": 1}
+    """One gateway, one control plane, one worker: not made yet."""
+    size = {"gateways": 1, "control_planes": 1, "workers": 1}
     killed = Cluster("killed", settings.cluster(image=image.ensure(), **size))
     try:
         yield killed
@@ -42,7 +42,7 @@ def test_the_next_run_goes_on_wherever_one_was_killed(cluster: Cluster) -> None:
         cluster.killed_up(seconds)
         print(f"killed after {seconds} s:\n{cluster.recover()}")
     cluster.up()
-    assert cluster.nodes() == {"killed-master-0": True, "killed-worker-0": True}
+    assert cluster.nodes() == {"killed-control-plane-0": True, "killed-worker-0": True}
 
 
 def test_nothing_was_made_twice(cluster: Cluster) -> None:

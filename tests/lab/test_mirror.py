@@ -18,11 +18,11 @@ import pytest
 
 import versions
 from components.addons import charts
+from config.models.addons import AddonsSettings
 from lab import image, settings
 from lab.cloud import layout, namespace
 from lab.image import archives
 from lab.paths import PROJECT
-from settings.addons import AddonsSettings
 from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.needs import chart_folder
 from tests.smoke.live import until
@@ -109,7 +109,7 @@ def mirror(
 
 @pytest.fixture(scope="module")
 def cluster(mirror: Path, node_image: str, addons: dict[str, Any]) -> Iterator[Cluster]:
-    config = settings.cluster(image=node_image, gateways=1, masters=1, workers=1)
+    config = settings.cluster(image=node_image, gateways=1, control_planes=1, workers=1)
     mirrors = {REGISTRY: [URL]}
     made = Cluster("mirror", {**config, "registryMirrors": mirrors, "addons": addons})
     try:
@@ -137,7 +137,7 @@ def test_every_pod_runs(cluster: Cluster, addons: dict[str, Any]) -> None:
             *("--for=condition=Available", "--timeout=300s"),
         )
     until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
-    assert cluster.nodes() == {"mirror-master-0": True, "mirror-worker-0": True}
+    assert cluster.nodes() == {"mirror-control-plane-0": True, "mirror-worker-0": True}
 
 
 def test_every_image_comes_from_the_mirror(cluster: Cluster, mirror: Path) -> None:

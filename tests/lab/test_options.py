@@ -116,7 +116,9 @@ def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def cluster(site: Site) -> Iterator[Cluster]:
     """The cluster, up."""
-    keys: dict[str, Any] = settings.cluster(image=site.image, gateways=1, masters=1, workers=1)
+    keys: dict[str, Any] = settings.cluster(
+        image=site.image, gateways=1, control_planes=1, workers=1
+    )
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
     keys["worker"]["volume"] = {"size": 10}
     made = Cluster(
@@ -138,7 +140,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
 
 
 def test_every_node_is_ready_the_machine_that_was_there_too(cluster: Cluster) -> None:
-    names = ["bare-0", "options-master-0", "options-tainted-0", "options-worker-0"]
+    names = ["bare-0", "options-control-plane-0", "options-tainted-0", "options-worker-0"]
     assert cluster.nodes() == dict.fromkeys(names, True)
 
 
@@ -159,7 +161,9 @@ def test_etcd_is_on_its_volume_and_workers_boot_from_theirs(cluster: Cluster) ->
     volumes = {each["Name"] or each["ID"]: each for each in openstack("volume", "list")}
     sizes = sorted(each["Size"] for each in volumes.values())
     assert sizes == [2, 10]
-    mount = cluster.ssh("options-master-0", "findmnt --noheadings --output TARGET /var/lib/etcd")
+    mount = cluster.ssh(
+        "options-control-plane-0", "findmnt --noheadings --output TARGET /var/lib/etcd"
+    )
     assert mount.strip() == "/var/lib/etcd"
 
 
@@ -168,11 +172,11 @@ def test_a_secret_is_encrypted_in_etcd_and_its_reading_is_in_the_audit_log(
 ) -> None:
     cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=find-me")
     key = "/registry/secrets/default/hidden"
-    answer = json.loads(cluster.etcdctl("options-master-0", "get", key, "--write-out=json"))
+    answer = json.loads(cluster.etcdctl("options-control-plane-0", "get", key, "--write-out=json"))
     stored = base64.b64decode(answer["kvs"][0]["value"])
     assert stored.startswith(b"k8s:enc:")
     assert b"find-me" not in stored
-    log = cluster.ssh("options-master-0", "sudo cat /var/log/kubernetes/audit.log")
+    log = cluster.ssh("options-control-plane-0", "sudo cat /var/log/kubernetes/audit.log")
     assert '"resource":"secrets","namespace":"default","name":"hidden"' in log
     assert "find-me" not in log
     assert base64.b64encode(b"find-me").decode() not in log
@@ -252,7 +256,7 @@ def test_what_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> Non
     said = refused.stdout + refused.stderr
     assert refused.returncode != 0
     assert f"podCidr = 10.128.0.0/16: the cluster was made with {pods}" in said
-    assert "etcdVolume.size = 3: the volume options-master-0-etcd has 2 GiB" in said
+    assert "etcdVolume.size = 3: the volume options-control-plane-0-etcd has 2 GiB" in said
 
 
 def test_destroy_leaves_what_was_there_before(cluster: Cluster, site: Site) -> None:

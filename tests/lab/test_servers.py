@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab import marks
-from tests.lab.login import wait_for
 from tests.lab.project import Project, Server
+from tests.lab.ssh_host import wait_for
 
 pytestmark = marks.INSIDE
 

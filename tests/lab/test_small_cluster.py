@@ -1,4 +1,4 @@
-"""The thinnest cluster, end to end: one gateway, one master, one worker, one more, none."""
+"""The thinnest cluster, end to end: one gateway, one control plane, one worker, one more, none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ spec:
 def cluster() -> Iterator[Cluster]:
     """The cluster, up; whatever happens it is destroyed at the end."""
     small = Cluster(
-        "small", settings.cluster(image=image.ensure(), gateways=1, masters=1, workers=1)
+        "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
     try:
         small.up()
@@ -61,7 +61,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_every_node_is_ready(cluster: Cluster) -> None:
-    assert cluster.nodes() == {"small-master-0": True, "small-worker-0": True}
+    assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
 
 
 def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
@@ -165,7 +165,7 @@ def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
 
 def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
     cluster.up(workerCount=1)
-    assert cluster.nodes() == {"small-master-0": True, "small-worker-0": True}
+    assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
 
 
 def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:

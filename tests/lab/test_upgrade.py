@@ -12,7 +12,7 @@ from lab.image import versions
 from tests.lab.cluster import Cluster, openstack
 
 NEW, OLD = versions.KUBERNETES_RELEASES
-NODES = ["upgrade-master-0", "upgrade-worker-0", "upgrade-worker-1"]
+NODES = ["upgrade-control-plane-0", "upgrade-worker-0", "upgrade-worker-1"]
 
 # Two pods of which one must always be there: a drain has to wait for the other one.
 WEB = """
@@ -40,8 +40,8 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One gateway, one master, two workers of the older release; the image has both."""
-    size = {"gateways": 1, "masters": 1, "workers": 2}
+    """One gateway, one control plane, two workers of the older release; the image has both."""
+    size = {"gateways": 1, "control_planes": 1, "workers": 2}
     old = Cluster("upgrade", settings.cluster(image=image.ensure([OLD, NEW]), **size))
     try:
         old.up(kubernetesVersion=OLD)
@@ -92,7 +92,7 @@ def test_a_release_that_does_not_exist_changes_nothing_and_can_be_taken_back(
     assert failed.returncode != 0
     said = failed.stdout + failed.stderr
     assert typo in said
-    assert "upgrade-master-0" in said
+    assert "upgrade-control-plane-0" in said
     assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
     cluster.up(kubernetesVersion=OLD)
     assert versions_of(cluster) == dict.fromkeys(NODES, OLD)

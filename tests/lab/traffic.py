@@ -22,7 +22,7 @@ def reachable(address: str, port: int, patience: float = 2.0) -> bool:
 
 
 @contextmanager
-def watched(address: str, port: int) -> Iterator[list[float]]:
+def targets(address: str, port: int) -> Iterator[list[float]]:
     """When the port answered while the block ran, asked some fifteen times a second."""
     answers: list[float] = []
     over = threading.Event()

@@ -221,7 +221,7 @@ COMMON = {
     "KUBERNETES_VERSION": "v1.36.3",
     "API_NAME": "api.demo.internal",
     "CONTROL_PLANE_ADDRESSES": "10.8.0.21 10.8.0.22 10.8.0.23 10.8.0.24 10.8.0.25",
-    "NODE_HOSTS": "10.8.0.21=demo-master-0 10.8.0.22=demo-master-1",
+    "NODE_HOSTS": "10.8.0.21=demo-control-plane-0 10.8.0.22=demo-control-plane-1",
     "IGNORE_PREFLIGHT_ERRORS": "Swap",
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from addons.alerts import BACKUP_METRIC
+from addons.monitoring.alerts import BACKUP_METRIC
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
@@ -32,7 +32,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
 
     def machine(*, bucket: bool = False, **values: str) -> Machine:
         env = {
-            **COMMON, "ROLE": "control-plane", "NODE_NAME": "demo-master-0",
+            **COMMON, "ROLE": "control-plane", "NODE_NAME": "demo-control-plane-0",
             "NODE_IP": "10.8.0.21", "BACKUP_KEEP": "2", **values,
         }  # fmt: skip
         made = make_machine(env)
@@ -61,7 +61,7 @@ def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) 
     result = take(machine)
     assert result.status == 0, result
     [snapshot] = (machine.root / BACKUPS).iterdir()
-    assert re.fullmatch(r"\d{8}T\d{6}Z-demo-master-0\.db\.gz", snapshot.name)
+    assert re.fullmatch(r"\d{8}T\d{6}Z-demo-control-plane-0\.db\.gz", snapshot.name)
     assert gzip.decompress(snapshot.read_bytes()) == b"the data"
     assert snapshot.stat().st_mode & 0o777 == 0o600
     assert snapshot.parent.stat().st_mode & 0o777 == 0o700
@@ -71,7 +71,7 @@ def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) 
 
 def test_the_oldest_of_this_control_plane_go(make: Callable[..., Machine]) -> None:
     machine = make()
-    for name in ("20260101T000000Z-demo-master-0", "20260102T000000Z-demo-master-0"):
+    for name in ("20260101T000000Z-demo-control-plane-0", "20260102T000000Z-demo-control-plane-0"):
         machine.place(f"{BACKUPS}/{name}.db.gz")
     assert take(machine).status == 0
     kept = sorted(each.name[:8] for each in (machine.root / BACKUPS).iterdir())
@@ -150,8 +150,10 @@ def test_the_oldest_in_the_bucket_go_of_this_control_plane_only(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
-    names = [f"{BACKUP_FOLDER}/2026010{day}T000000Z-demo-master-0.db.gz" for day in (3, 1, 2)]
-    others = f"{BACKUP_FOLDER}/20250101T000000Z-demo-master-1.db.gz"
+    names = [
+        f"{BACKUP_FOLDER}/2026010{day}T000000Z-demo-control-plane-0.db.gz" for day in (3, 1, 2)
+    ]
+    others = f"{BACKUP_FOLDER}/20250101T000000Z-demo-control-plane-1.db.gz"
     store(machine, "list-type=2", listing(others, *names))
     assert take(machine).status == 0
     [gone] = machine.called("--request DELETE")
@@ -190,12 +192,12 @@ def test_the_alerts_are_told_when_there_was_last_one(
 
 def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
-    machine.place(f"{BACKUPS}/20260102T000000Z-demo-master-0.db.gz")
-    there = f"{BACKUP_FOLDER}/20260101T000000Z-demo-master-1.db.gz"
+    machine.place(f"{BACKUPS}/20260102T000000Z-demo-control-plane-0.db.gz")
+    there = f"{BACKUP_FOLDER}/20260101T000000Z-demo-control-plane-1.db.gz"
     store(machine, "list-type=2", listing(there))
     result = machine.run("backup.sh", "list")
     assert result.status == 0, result
-    assert "  20260102T000000Z-demo-master-0.db.gz\n" in result.stdout
+    assert "  20260102T000000Z-demo-control-plane-0.db.gz\n" in result.stdout
     assert f"  {there}\n" in result.stdout
 
 

@@ -17,9 +17,13 @@ MINE = "10.8.0.21"
 DEAD = "{address} 000 0.000000\n"
 READY = "{address} 200 0.001000\n"
 LISTENING = "{address} 000 0.001000\n"
-PODS = "etcd-demo-master-1 demo-master-1 True\n"
-MEMBERS = "11, started, demo-master-1, https://10.8.0.22:2380, https://10.8.0.22:2379, false\n"
-OWN_MEMBER = "22, started, demo-master-0, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
+PODS = "etcd-demo-control-plane-1 demo-control-plane-1 True\n"
+MEMBERS = (
+    "11, started, demo-control-plane-1, https://10.8.0.22:2380, https://10.8.0.22:2379, false\n"
+)
+OWN_MEMBER = (
+    "22, started, demo-control-plane-0, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
+)
 
 # What the cluster has stored is what the folder says.
 ANNOTATION = "openstack-kubernetes-configuration"
@@ -43,7 +47,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             {
                 **COMMON,
                 "ROLE": "control-plane",
-                "NODE_NAME": "demo-master-0",
+                "NODE_NAME": "demo-control-plane-0",
                 "NODE_IP": MINE,
                 "INITIALISE": "true",
                 "ETCD_DEVICE": "",
@@ -88,7 +92,9 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             if pod == "etcd"
             else image,
         )
-    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|ready")
+    machine.answer(
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|ready"
+    )
     machine.answer("^kubelet --version", f"Kubernetes {version}\n")
     others(machine, a22=READY)
     config = (machine.folder / "kubeadm-init.yaml").read_bytes()
@@ -293,8 +299,10 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         "kubeadm init phase certs",
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
     )
-    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|fine")
-    machine.answer("get node demo-master-0", "", times=1)
+    machine.answer(
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|fine"
+    )
+    machine.answer("get node demo-control-plane-0", "", times=1)
     machine.answer(
         "get configmap kubeadm-config .*ClusterConfiguration", "kubernetesVersion: v1.36.2\n"
     )
@@ -315,7 +323,7 @@ def test_one_that_joins_an_older_cluster_stays_undone_when_its_node_is_not_ready
     machine.environment["READY_TIMEOUT"] = "0"
     others(machine, a22=READY)
     machine.answer("^kubeadm join", does=JOINED.replace("v1.36.3", "v1.36.2"))
-    machine.answer("get node demo-master-0", "")
+    machine.answer("get node demo-control-plane-0", "")
     result = converge(machine)
     assert result.status == 1
     assert "its API server runs v1.36.2: run again when it is" in result.log
@@ -332,23 +340,25 @@ def test_what_the_first_one_stores_is_the_same_for_every_control_plane(
         assert converge(machine).status == 0
         return machine.called(f"{ANNOTATION}=")[0].rpartition("=")[2]
 
-    assert stored("demo-master-0") == stored("demo-master-1")
+    assert stored("demo-control-plane-0") == stored("demo-control-plane-1")
 
 
 def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a22=READY)
     machine.answer("member list", MEMBERS + OWN_MEMBER)
-    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|Unknown|gone")
+    machine.answer("get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|Unknown|gone")
     assert converge(machine).status == 0
-    machine.order("delete node demo-master-0", "member remove 22", "kubeadm join")
+    machine.order("delete node demo-control-plane-0", "member remove 22", "kubeadm join")
     assert not machine.called("member remove 11")
 
 
 def test_a_living_machine_of_this_name_is_not_thrown_out(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a22=READY)
-    machine.answer("get node demo-master-0", "demo-master-0||||10.8.0.77|v1.36.3|True|ready")
+    machine.answer(
+        "get node demo-control-plane-0", "demo-control-plane-0||||10.8.0.77|v1.36.3|True|ready"
+    )
     result = converge(machine)
     assert result.status == 1
     assert "Ready at 10.8.0.77, which is not this machine (10.8.0.21)" in result.log
@@ -692,7 +702,7 @@ def test_another_clusters_ca_is_refused(make: Callable[..., Machine]) -> None:
 def test_a_member_that_was_thrown_out_joins_again(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.answer("^curl .*10.8.0.21:6443", status=7, times=1)
-    machine.answer("get node demo-master-0", "")
+    machine.answer("get node demo-control-plane-0", "")
     result = converge(machine)
     assert "the cluster has taken this machine out" in result.log
     machine.order("kubeadm reset --force", "kubeadm join")
@@ -700,7 +710,7 @@ def test_a_member_that_was_thrown_out_joins_again(make: Callable[..., Machine]) 
 
 def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machine]) -> None:
     machine = member(make())
-    machine.answer("get node demo-master-0", "", times=1)
+    machine.answer("get node demo-control-plane-0", "", times=1)
     assert converge(machine).status == 0
     machine.order("systemctl restart kubelet", "kubeadm init phase mark-control-plane")
 
@@ -730,7 +740,7 @@ def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
 
 TIMER = "etc/systemd/system/openstack-kubernetes-backup.timer"
 UNSERVED = "var/lib/etcd/member/unserved"
-SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-master-1.db.gz"
+SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-control-plane-1.db.gz"
 
 
 def with_bucket(machine: Machine, names: str = "", status: str = "200") -> Machine:
@@ -782,8 +792,10 @@ def with_etcdutl(machine: Machine) -> Machine:
 
 def restored(machine: Machine) -> Machine:
     """With Nodes that the snapshot knows, until they are deleted."""
-    machine.answer("get node demo-master-0", f"demo-master-0||||{MINE}|v1.36.3|True|ready")
-    machine.answer("get node demo-master-0", "", times=1)
+    machine.answer(
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|ready"
+    )
+    machine.answer("get node demo-control-plane-0", "", times=1)
     return machine
 
 
@@ -874,7 +886,7 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     assert machine.read("var/lib/etcd/member/snap/db") == "restored"
     command = json.loads((machine.fakes / "container").read_text())["command"]
     assert command[:4] == ["/usr/local/bin/etcdutl", "snapshot", "restore", "/restore/snapshot"]
-    assert f"--initial-cluster=demo-master-0=https://{MINE}:2380" in command
+    assert f"--initial-cluster=demo-control-plane-0=https://{MINE}:2380" in command
     assert command[-1] == "--mark-compacted"
     # A later restore bumps them further.
     assert int(command[-2].removeprefix("--bump-revision=")) > 1_700_000_000_000_000
@@ -909,7 +921,9 @@ def test_the_same_snapshot_is_not_restored_by_a_setting_that_was_forgotten(
 
 
 def test_a_snapshot_of_another_cluster_is_refused(make: Callable[..., Machine]) -> None:
-    machine = with_snapshot(make(RESTORE="demo-00000000/20261122T010000Z-demo-master-1.db.gz"))
+    machine = with_snapshot(
+        make(RESTORE="demo-00000000/20261122T010000Z-demo-control-plane-1.db.gz")
+    )
     result = converge(machine)
     assert result.status == 1
     assert f"is not of this cluster, whose backups are in {BACKUP_FOLDER}/" in result.log
@@ -1146,7 +1160,9 @@ def test_what_the_api_has_served_is_not_made_again(make: Callable[..., Machine])
 def test_another_folder_is_adopted_and_the_data_is_set_aside(make: Callable[..., Machine]) -> None:
     machine = restored(with_etcdutl(make()))
     machine.place(DB, "the wrong one")
-    folder = machine.place("var/lib/etcd/.from-master-1/snap/db", "the right one").parent.parent
+    folder = machine.place(
+        "var/lib/etcd/.from-control-plane-1/snap/db", "the right one"
+    ).parent.parent
     assert adopt(machine, folder).status == 0
     assert machine.read(DB) == "the wrong one"
     assert converge(machine).status == 0
@@ -1258,7 +1274,7 @@ def test_a_damaged_snapshot_shows_etcdutls_own_words(make: Callable[..., Machine
 # --- alone --------------------------------------------------------------------------------------
 
 ETCD = "etc/kubernetes/manifests/etcd.yaml"
-MANIFEST = "    - etcd\n    - --name=demo-master-0\n"
+MANIFEST = "    - etcd\n    - --name=demo-control-plane-0\n"
 
 
 def survivor(machine: Machine) -> Machine:

@@ -16,7 +16,11 @@ NO_NETWORK = (
 PATCH = '{{"metadata":{{"annotations":{{"openstack-kubernetes-cordoned":{}}}}},"spec":{}}}'
 CORDON = PATCH.format('"true"', '{"unschedulable":true}')
 UNCORDON = PATCH.format("null", '{"unschedulable":null}')
-PODS = "etcd-a demo-master-0 True\netcd-b demo-master-1 True\netcd-c demo-master-2 True\n"
+PODS = (
+    "etcd-a demo-control-plane-0 True\n"
+    "etcd-b demo-control-plane-1 True\n"
+    "etcd-c demo-control-plane-2 True\n"
+)
 
 
 def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -> str:
@@ -66,20 +70,24 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
 
 
 @pytest.fixture
-def master(make: Callable[..., Machine]) -> Callable[..., Machine]:
-    """The same for the control plane demo-master-2, the third of three."""
+def control_plane(make: Callable[..., Machine]) -> Callable[..., Machine]:
+    """The same for the control plane demo-control-plane-2, the third of three."""
 
     def machine(**values: str) -> Machine:
-        made = make(ROLE="control-plane", NODE_NAME="demo-master-2", NODE_IP="10.8.0.23", **values)
-        made.answer("get nodes -o", "demo-master-0 demo-master-1 demo-master-2")
-        for name in ("demo-master-0", "demo-master-1", "demo-master-2"):
+        made = make(
+            ROLE="control-plane", NODE_NAME="demo-control-plane-2", NODE_IP="10.8.0.23", **values
+        )
+        made.answer(
+            "get nodes -o", "demo-control-plane-0 demo-control-plane-1 demo-control-plane-2"
+        )
+        for name in ("demo-control-plane-0", "demo-control-plane-1", "demo-control-plane-2"):
             made.answer(f"get node {name}", node(name))
         made.answer("get pods -l component=etcd", PODS)
         made.answer(
             "member list",
-            etcd_member(21, "demo-master-0")
-            + etcd_member(22, "demo-master-1")
-            + etcd_member(23, "demo-master-2"),
+            etcd_member(21, "demo-control-plane-0")
+            + etcd_member(22, "demo-control-plane-1")
+            + etcd_member(23, "demo-control-plane-2"),
         )
         made.answer("endpoint health", healthy(21, 22, 23))
         return made
@@ -377,9 +385,9 @@ def test_without_the_api_it_says_so(make: Callable[..., Machine]) -> None:
 
 
 def test_a_control_plane_is_ready_when_its_own_api_server_is(
-    master: Callable[..., Machine],
+    control_plane: Callable[..., Machine],
 ) -> None:
-    machine = master()
+    machine = control_plane()
     assert ready(machine).status == 0
     assert machine.called("--server=https://10.8.0.23:6443 get --raw /readyz")
     assert not machine.called("ssh")
@@ -490,14 +498,14 @@ def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> 
 
 
 def test_a_control_plane_leaves_etcd_before_its_machine_is_reset(
-    master: Callable[..., Machine],
+    control_plane: Callable[..., Machine],
 ) -> None:
-    machine = master()
+    machine = control_plane()
     result = leave(machine)
     assert result.status == 0, result
     machine.order(
         "endpoint health", " drain ", "member remove 23", "control-plane.sh reset",
-        "delete node demo-master-2",
+        "delete node demo-control-plane-2",
     )  # fmt: skip
     assert not any(" exec etcd-c " in line for line in machine.calls)
 
@@ -511,8 +519,8 @@ def endpoint_status(last: int, *, leads: bool) -> str:
     return f"{url}, {last}, {versions}, {size}, {leading}, false, 3, 9, 9, , , false\n"
 
 
-def test_a_leader_hands_over_before_it_leaves_etcd(master: Callable[..., Machine]) -> None:
-    machine = master()
+def test_a_leader_hands_over_before_it_leaves_etcd(control_plane: Callable[..., Machine]) -> None:
+    machine = control_plane()
     machine.answer(
         "endpoint status", endpoint_status(21, leads=False) + endpoint_status(23, leads=True)
     )
@@ -523,8 +531,8 @@ def test_a_leader_hands_over_before_it_leaves_etcd(master: Callable[..., Machine
     )
 
 
-def test_who_does_not_lead_hands_nothing_over(master: Callable[..., Machine]) -> None:
-    machine = master()
+def test_who_does_not_lead_hands_nothing_over(control_plane: Callable[..., Machine]) -> None:
+    machine = control_plane()
     machine.answer(
         "endpoint status", endpoint_status(21, leads=True) + endpoint_status(23, leads=False)
     )
@@ -533,9 +541,9 @@ def test_who_does_not_lead_hands_nothing_over(master: Callable[..., Machine]) ->
 
 
 def test_a_leader_that_nobody_relieves_leaves_all_the_same(
-    master: Callable[..., Machine],
+    control_plane: Callable[..., Machine],
 ) -> None:
-    machine = master()
+    machine = control_plane()
     machine.answer("endpoint status", endpoint_status(23, leads=True))
     machine.answer("move-leader", status=1)
     result = leave(machine)
@@ -558,10 +566,13 @@ def test_a_leader_that_nobody_relieves_leaves_all_the_same(
     ],
 )
 def test_etcd_keeps_a_healthy_majority(
-    master: Callable[..., Machine], members: tuple[int, ...], well: tuple[int, ...], status: int
+    control_plane: Callable[..., Machine],
+    members: tuple[int, ...],
+    well: tuple[int, ...],
+    status: int,
 ) -> None:
-    machine = master()
-    names = {23: "demo-master-2"}
+    machine = control_plane()
+    names = {23: "demo-control-plane-2"}
     machine.answer(
         "member list", "".join(etcd_member(last, names.get(last, f"m{last}")) for last in members)
     )
@@ -569,15 +580,15 @@ def test_etcd_keeps_a_healthy_majority(
     result = leave(machine)
     assert result.status == status, result
     if status:
-        assert "demo-master-2 cannot leave: of the" in result.log
+        assert "demo-control-plane-2 cannot leave: of the" in result.log
         assert not machine.called("patch node")
         assert not machine.called("member remove")
 
 
-def test_the_last_control_plane_does_not_leave(master: Callable[..., Machine]) -> None:
-    machine = master()
-    machine.answer("get nodes -o", "demo-master-2")
-    machine.answer("get pods -l component=etcd", "etcd-c demo-master-2 True\n")
+def test_the_last_control_plane_does_not_leave(control_plane: Callable[..., Machine]) -> None:
+    machine = control_plane()
+    machine.answer("get nodes -o", "demo-control-plane-2")
+    machine.answer("get pods -l component=etcd", "etcd-c demo-control-plane-2 True\n")
     result = leave(machine)
     assert "cannot leave: no other control plane's etcd answers" in result.log
     assert not machine.called("patch node")

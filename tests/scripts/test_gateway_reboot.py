@@ -135,7 +135,7 @@ def test_the_only_gateway_goes_at_once(gateway: Callable[..., Machine]) -> None:
 
 def test_a_run_of_the_program_is_not_cut_off(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    with machine.place("run/lock/openstack-kubernetes-gate").open("w") as held:
+    with machine.place("run/lock/openstack-kubernetes-membership").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert not rebooted(machine)
     assert rebooted(machine)

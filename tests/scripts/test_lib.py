@@ -73,14 +73,14 @@ def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
         "10.0.0.1 theirs",
         "# openstack-kubernetes begin (written by trial.sh)",
         "127.0.0.1 api.demo.internal",
-        "10.8.0.21 demo-master-0",
-        "10.8.0.22 demo-master-1",
+        "10.8.0.21 demo-control-plane-0",
+        "10.8.0.22 demo-control-plane-1",
         "10.8.0.99 demo-node",
         "# openstack-kubernetes end",
     ]
     machine.lib("load_env\nNODE_HOSTS=10.8.0.23=new\nwrite_hosts\nwrite_hosts")
     assert "10.8.0.23 new" in machine.read("etc/hosts")
-    assert "demo-master-0" not in machine.read("etc/hosts")
+    assert "demo-control-plane-0" not in machine.read("etc/hosts")
     assert machine.read("etc/hosts").count("begin") == 1
 
 

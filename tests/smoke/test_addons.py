@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from addons import alerts, headlamp, kured, logging, monitoring
-from addons.way_in import NAMESPACE as INGRESS
+from addons import headlamp, kured, logging, monitoring
+from addons.ingress_exposure import NAMESPACE as INGRESS
+from addons.monitoring import alerts
 from tests.smoke.live import Live, claim, direct, mounting, pod, service, until
 
 PROMETHEUS = f"{monitoring.CHART.name}-prometheus"

@@ -18,16 +18,17 @@ from pulumi.output import Unknown
 from pulumi.runtime.sync_await import _sync_await
 
 import versions
-from addons import alerts, api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
+from addons import api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
 from addons.cloud_conf import Credential
 from addons.install import concealed, mirror_images, mirrored
+from addons.monitoring import alerts
 from addons.programs import take_snapshots
 from addons.snapshots import keep_kinds
 from components.addons import Addons, AddonsArgs, charts
-from config import load
-from settings.addons import AddonsSettings
-from settings.backup import Backup
-from settings.faults import ConfigError
+from config.errors import ConfigError
+from config.load import load
+from config.models.addons import AddonsSettings
+from config.models.backup import Backup
 from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
 
 CHART = "helm.sh/v4:Chart"
@@ -71,12 +72,12 @@ class AddonsRecorder(Recorder):
 def install(
     raw: Mapping[str, Any] | None = None,
     *,
-    masters: int = 3,
+    control_planes: int = 3,
     preview: bool = False,
     checks: bool = False,
     kubeconfig: str = "kubeconfig",
     ca_certificate: str | None = None,
-    login: headlamp.Login | None = None,
+    login: headlamp.OidcLogin | None = None,
     with_secrets: bool = False,
 ) -> AddonsRun:
     """Register the component alone."""
@@ -93,7 +94,7 @@ def install(
                 with_secrets=with_secrets,
                 checks=checks,
                 cluster_name="demo",
-                master_count=masters,
+                control_plane_count=control_planes,
                 kubeconfig=pulumi.Output.secret(kubeconfig),
                 mtu=pulumi.Output.from_input(1450),
                 subnet_id=pulumi.Output.from_input("subnet-id"),
@@ -106,7 +107,7 @@ def install(
                 backup=Backup(),
                 ingress_node_ports=(30080, 30443),
                 floating_ip=pulumi.Output.from_input("203.0.113.7"),
-                control_planes=[pulumi.CustomResource("test:index:Gate", "demo-gate", {})],
+                control_planes=[pulumi.CustomResource("test:index:Gate", "demo-membership", {})],
                 credential=Credential(
                     auth_url="https://keystone.example.org/v3",
                     region="RegionOne",
@@ -137,7 +138,7 @@ def everything() -> AddonsRun:
 
 
 def test_what_nodes_need_to_be_ready_comes_before_the_last_of_them(default: AddonsRun) -> None:
-    gate = default.one("test:index:Gate", "demo-gate")
+    gate = default.one("test:index:Gate", "demo-membership")
     waiting = {name for name, each in default.all(CHART).items() if default.waits_for(each, gate)}
     assert waiting == {"demo-addons-metrics-server", "demo-addons-openstack-cinder-csi"}
     assert not default.waits_for(default.all(DAEMON_SET)[CCM], gate)
@@ -237,11 +238,11 @@ class TestValues:
         assert values["MTU"] == 1450
         assert values["ipam"]["mode"] == "kubernetes"
 
-    @pytest.mark.parametrize(("masters", "replicas"), [(1, 1), (3, 2), (5, 2)])
+    @pytest.mark.parametrize(("control_planes", "replicas"), [(1, 1), (3, 2), (5, 2)])
     def test_there_are_two_of_what_must_survive_a_node_where_two_fit(
-        self, masters: int, replicas: int
+        self, control_planes: int, replicas: int
     ) -> None:
-        run = install(masters=masters)
+        run = install(control_planes=control_planes)
         assert run.chart_values("cilium")["operator"]["replicas"] == replicas
         csi = run.chart_values("openstack-cinder-csi")["csi"]["plugin"]["controllerPlugin"]
         assert csi["replicas"] == replicas
@@ -318,14 +319,14 @@ class TestValues:
         configuration = alone.chart_values("kured")["configuration"]
         assert (configuration["rebootDays"], configuration["startTime"]) == (["sa"], "3:00")
         assert "prometheusUrl" not in configuration
-        watched = everything.chart_values("kured")["configuration"]
-        assert "prometheusUrl" in watched
-        assert watched["alertFiringOnly"] is True
-        assert re.fullmatch(watched["alertFilterRegexp"], "CPUThrottlingHigh")
+        targets = everything.chart_values("kured")["configuration"]
+        assert "prometheusUrl" in targets
+        assert targets["alertFiringOnly"] is True
+        assert re.fullmatch(targets["alertFilterRegexp"], "CPUThrottlingHigh")
         # An alert that waits for a reboot must not hold it back.
-        assert re.fullmatch(watched["alertFilterRegexp"], alerts.REBOOT_OVERDUE)
+        assert re.fullmatch(targets["alertFilterRegexp"], alerts.REBOOT_OVERDUE)
         assert everything.chart_values("kured")["metrics"] == {"create": True}
-        assert not re.fullmatch(watched["alertFilterRegexp"], "GatewayTookOver")
+        assert not re.fullmatch(targets["alertFilterRegexp"], "GatewayTookOver")
 
     def test_the_operator_starts_when_its_kinds_are_there(self, everything: AddonsRun) -> None:
         # One that starts earlier never looks for them again.
@@ -408,20 +409,20 @@ class TestLogging:
 
     def test_it_is_watched_where_there_is_monitoring(self, everything: AddonsRun) -> None:
         alone = install({"logging": {"enabled": True}})
-        for run, watched in ((everything, True), (alone, False)):
+        for run, targets in ((everything, True), (alone, False)):
             collector, server = (
                 run.chart_values(name) for name in ("fluent-bit", "victoria-logs-single")
             )
-            assert collector["serviceMonitor"] == {"enabled": watched}
-            assert server["server"]["serviceMonitor"] == {"enabled": watched}
+            assert collector["serviceMonitor"] == {"enabled": targets}
+            assert server["server"]["serviceMonitor"] == {"enabled": targets}
 
 
 class TestHeadlamp:
     RAW: ClassVar[Mapping[str, Any]] = {"headlamp": {"enabled": True, "host": "k.example.org"}}
 
     @staticmethod
-    def login(secret: str | None) -> headlamp.Login:
-        return headlamp.Login(
+    def login(secret: str | None) -> headlamp.OidcLogin:
+        return headlamp.OidcLogin(
             issuer_url="https://login.example.org",
             client_id="kubernetes",
             client_secret=None if secret is None else pulumi.Output.secret(secret),
@@ -1096,7 +1097,7 @@ class TestApi:
 
 def test_an_agent_of_cilium_starts_only_when_its_configuration_is_there() -> None:
     # The chart's objects are made side by side; an agent without its ConfigMap runs on for ever.
-    chosen = cilium.values(masters=3, mtu=1450)
+    chosen = cilium.values(control_planes=3, mtu=1450)
     waits = {"config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"}
     assert chosen["annotations"] == waits
     assert chosen["operator"]["annotations"] == waits

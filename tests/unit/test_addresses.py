@@ -4,7 +4,7 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from settings.addresses import addresses
+from config.addresses import addresses
 
 
 @pytest.mark.parametrize("prefix", [16, 22, 24, 26])

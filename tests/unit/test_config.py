@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 
-import config
-from config import load
-from settings.cluster import Cluster
-from settings.faults import ConfigError
-from settings.kubernetes_version import check_version_change
+from config import load as config
+from config.errors import ConfigError
+from config.kubernetes_version import check_version_change
+from config.load import load
+from config.models.cluster import Cluster
 
 LEAST: dict[str, Any] = {
     "externalNetwork": "public",
@@ -35,7 +35,7 @@ def told(stack: str = "demo", **more: object) -> list[str]:
 
 def test_the_least_configuration_is_a_highly_available_cluster() -> None:
     got = cluster()
-    assert (got.master_count, got.gateway_count, got.worker_count) == (3, 2, 2)
+    assert (got.control_plane_count, got.gateway_count, got.worker_count) == (3, 2, 2)
     assert got.cluster_name == "demo"
     assert got.encryption_at_rest
     assert got.audit_log.enabled
@@ -46,8 +46,8 @@ def test_the_least_configuration_is_a_highly_available_cluster() -> None:
 
 
 def test_values_come_as_the_engine_stores_them() -> None:
-    got = cluster(masterCount="5", encryptionAtRest="false", worker={"labels": {"gpu": True}})
-    assert (got.master_count, got.encryption_at_rest) == (5, False)
+    got = cluster(controlPlaneCount="5", encryptionAtRest="false", worker={"labels": {"gpu": True}})
+    assert (got.control_plane_count, got.encryption_at_rest) == (5, False)
     assert got.pools[0].labels == {"gpu": "true"}
 
 
@@ -69,7 +69,7 @@ def test_a_role_has_its_own_settings_before_the_common_ones() -> None:
 
 def test_the_configuration_cannot_be_changed_afterwards() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        setattr(cluster(), "master_count", 1)  # noqa: B010 - mypy refuses the assignment too
+        setattr(cluster(), "control_plane_count", 1)  # noqa: B010 - mypy refuses the assignment too
 
 
 def test_a_pool_can_have_a_role() -> None:
@@ -79,7 +79,7 @@ def test_a_pool_can_have_a_role() -> None:
 
 def test_every_fault_is_told_at_once() -> None:
     lines = told(
-        masterCount=2,
+        controlPlaneCount=2,
         allowedCidrs=None,
         hostCidr="10.244.0.0/24",
         podCidr="10.244.0.0/16",
@@ -88,7 +88,7 @@ def test_every_fault_is_told_at_once() -> None:
         workerCont=3,
     )
     assert {line.split(" ")[0].rstrip(":") for line in lines} == {
-        "masterCount",
+        "controlPlaneCount",
         "allowedCidrs",
         "hostCidr",
         "etcd.electionTimeout",
@@ -102,7 +102,7 @@ def test_every_fault_is_told_at_once() -> None:
     [
         ({"externalNetwork": None}, 'externalNetwork: must be set, such as "public": Name of the'),
         ({"allowedCidrs": []}, "allowedCidrs: must be set"),
-        ({"masterCount": 4}, "masterCount = 4: must be 1, 3 or 5"),
+        ({"controlPlaneCount": 4}, "controlPlaneCount = 4: must be 1, 3 or 5"),
         ({"gatewayCount": 0}, "gatewayCount = 0: must be greater than or equal to 1"),
         ({"gatewayCount": 5}, "gatewayCount = 5: must be less than or equal to 4"),
         ({"workerCount": "two"}, "workerCount = two: must be a valid integer"),
@@ -127,7 +127,10 @@ def test_every_fault_is_told_at_once() -> None:
             {"workerCount": 500},
             "too small for 503 nodes, each of which takes a /24; use a /15 or larger",
         ),
-        ({"workerPools": [{"name": "master"}]}, "is reserved, as are gateway, master, worker"),
+        (
+            {"workerPools": [{"name": "control-plane"}]},
+            "is reserved, as are gateway, control-plane, worker",
+        ),
         ({"workerPools": [{"name": "a"}, {"name": "a"}]}, "is the name of another pool too"),
         ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, and at most 63"),
         ({"workerPools": [{"name": "a", "count": -1}]}, "workerPools[0].count = -1: must be"),
@@ -253,7 +256,7 @@ class TestSecrets:
         assert "http://me:***@example.org" in lines[0]
 
     def test_a_private_key_in_the_open_is_refused_and_not_shown(self) -> None:
-        lines = told(sshPrivateKey="-----BEGIN", masterCount=2)
+        lines = told(sshPrivateKey="-----BEGIN", controlPlaneCount=2)
         assert "pulumi config set --secret sshPrivateKey" in lines[-1]
         assert "BEGIN" not in "".join(lines)
         assert len(lines) == 2
@@ -290,7 +293,7 @@ def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
             "openstack-kubernetes:allowedCidrs": '["203.0.113.7"]',
             "openstack-kubernetes:image": "123",
             "openstack-kubernetes:flavor": "true",
-            "openstack-kubernetes:masterCount": "1",
+            "openstack-kubernetes:controlPlaneCount": "1",
             "openstack-kubernetes:dns": "{}",
             "openstack-kubernetes:addons": '{"cni": {"kind": "none"}}',
             "openstack-kubernetes:sshPrivateKey": "key",
@@ -299,7 +302,12 @@ def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
         ["openstack-kubernetes:addons", "openstack-kubernetes:sshPrivateKey"],
     )
     got = config.from_pulumi()
-    assert (got.cluster_name, got.master_count, got.image, got.flavor) == ("lab", 1, "123", "true")
+    assert (got.cluster_name, got.control_plane_count, got.image, got.flavor) == (
+        "lab",
+        1,
+        "123",
+        "true",
+    )
     assert got.allowed_cidrs == (IPv4Network("203.0.113.7/32"),)
     assert got.addons.cni.kind == "none"
     secrets = config.secrets_from_pulumi()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import versions
-from addons import alerts
-from components import firewall
-from config import SECRET_KEYS
+from addons.monitoring import alerts
+from config import security_groups
+from config.load import SECRET_KEYS
 from docs.schema import keys
 from tests.unit.engine import Run, run
-from tests.unit.watched import WATCHED
+from tests.unit.monitoring_targets import TARGETS
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (".", "docs", "docs/decisions", "examples", "lab", "lab/image", "lab/toolchain")
@@ -102,8 +102,13 @@ def messages(name: str) -> list[str]:
 
 @pytest.mark.parametrize("message", [*messages("troubleshooting.md"), *messages("by-hand.md")])
 def test_each_message_can_be_said(message: str) -> None:
-    folders = ("addons", "components", "preflight", "settings", "userdata")
-    sources = [f for folder in folders for f in (ROOT / folder).iterdir() if f.is_file()]
+    folders = ("addons", "cloud", "commands", "components", "config", "userdata")
+    sources = [
+        each
+        for folder in folders
+        for each in (ROOT / folder).rglob("*.*")
+        if each.suffix in (".py", ".sh")
+    ]
     # A long text in Python is several literals.
     said = re.sub(r'"\s+f?"', "", "\n".join(source.read_text() for source in sources))
     for part in re.split(r"\.\.\.|\bN\b", message):
@@ -121,7 +126,7 @@ def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:
     assert patterns
     for kind, name in patterns:
         assert cluster.one(kind, name).urn
-    for machine in ("demo-gateway", "demo-master-0", "demo-worker-0"):
+    for machine in ("demo-gateway", "demo-control-plane-0", "demo-worker-0"):
         assert cluster.one("PrivateKey", f"{machine}-host-key").urn
 
 
@@ -134,7 +139,7 @@ def test_each_thing_in_the_cloud_that_a_runbook_names_exists(cluster: Run) -> No
 
 def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
     source = "10.9.0.60/32"
-    opened = firewall.rules(
+    opened = security_groups.rules(
         allowed=[], ingress=[], machines=[source], gateways=1, ingress_ports=[],
         monitored=False, octavia=False,
     )  # fmt: skip
@@ -149,7 +154,7 @@ def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
 
 def test_each_alert_has_its_line_in_the_runbook() -> None:
     # With fewer the loss of one member endangers the majority, which is another alert.
-    five = replace(WATCHED, masters=5)
+    five = replace(TARGETS, control_planes=5)
     ours = {alert.name for group in alerts.groups(five).values() for alert in group}
     _, _, table = OPERATIONS.partition("| alert | first look |\n")
     rows = re.findall(r"^\| (.*?) \|", table.partition("\n\n")[0], re.MULTILINE)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config import PROJECT, load
+from config.load import PROJECT, load
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("Pulumi.*.yaml"))
@@ -31,8 +31,8 @@ def test_each_example_is_what_it_says() -> None:
         load(values(ROOT / "examples" / f"Pulumi.{name}.yaml"), name)
         for name in ("small", "ha", "private")
     )
-    assert (small.gateway_count, small.master_count, small.worker_count) == (1, 1, 1)
-    assert (ha.gateway_count, ha.master_count) == (2, 3)
-    assert len(set(ha.control_plane.availability_zones)) == ha.master_count
+    assert (small.gateway_count, small.control_plane_count, small.worker_count) == (1, 1, 1)
+    assert (ha.gateway_count, ha.control_plane_count) == (2, 3)
+    assert len(set(ha.control_plane.availability_zones)) == ha.control_plane_count
     assert private.existing_network is not None
     assert private.addons.chart_repository is not None

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from config import PROJECT, load
+from config.load import PROJECT, load
+from config.models.cluster import Cluster
 from docs.generate import FILES, ROOT
 from docs.schema import keys
-from settings.cluster import Cluster
 
 REQUIRED = {"externalNetwork": "public", "allowedCidrs": ["203.0.113.0/24"]}
 

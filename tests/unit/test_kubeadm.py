@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from components import kubeadm
-from settings.kubernetes import AuditLog, Etcd, Oidc
-from settings.machines import Taint
+from config.models.kubernetes import AuditLog, Etcd, Oidc
+from config.models.machines import Taint
 
 REGISTRATION = kubeadm.Registration(
     name="demo-worker-0",

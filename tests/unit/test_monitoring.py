@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from addons import alerts, dashboards, targets
-from addons.alerts import Alert
-from addons.watch import Watched
-from components.firewall import METRICS, rules
-from tests.unit.watched import WATCHED
+from addons.monitoring import alerts, dashboards, scrape_configs
+from addons.monitoring.alerts import Alert
+from addons.monitoring.targets import MonitoringTargets
+from config.security_groups import METRICS, rules
+from tests.unit.monitoring_targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def every(watched: Watched = WATCHED) -> Iterator[Alert]:
-    for group in alerts.groups(watched).values():
+def every(targets: MonitoringTargets = TARGETS) -> Iterator[Alert]:
+    for group in alerts.groups(targets).values():
         yield from group
 
 
-def names(watched: Watched) -> set[str]:
-    return {alert.name for alert in every(watched)}
+def names(targets: MonitoringTargets) -> set[str]:
+    return {alert.name for alert in every(targets)}
 
 
 def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
@@ -49,7 +49,7 @@ def test_brackets_and_quotes_are_even() -> None:
     queries = [alert.expression for alert in every()]
     queries += [
         query
-        for dashboard in dashboards.dashboards(WATCHED)
+        for dashboard in dashboards.dashboards(TARGETS)
         for panel in dashboard.panels
         for query in panel.queries.values()
     ]
@@ -60,7 +60,7 @@ def test_brackets_and_quotes_are_even() -> None:
 
 
 def test_the_numbers_are_those_of_the_cluster() -> None:
-    five = replace(WATCHED, masters=5, etcd_heartbeat=100)
+    five = replace(TARGETS, control_planes=5, etcd_heartbeat=100)
     by_name = {alert.name: alert.expression for alert in every(five)}
     assert by_name["EtcdMemberDown"].endswith("< 5")
     assert by_name["EtcdQuorumAtRisk"].endswith("<= 3")
@@ -69,49 +69,49 @@ def test_the_numbers_are_those_of_the_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watched", "missing"),
+    ("targets", "missing"),
     [
-        (replace(WATCHED, masters=1), {"EtcdMemberDown", "EtcdQuorumAtRisk"}),
-        (WATCHED, {"EtcdMemberDown"}),
-        (replace(WATCHED, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
-        (replace(WATCHED, ingress=False), {"GatewaySeesNoIngress"}),
-        (replace(WATCHED, snapshot_jobs=()), {"SnapshotsLate"}),
-        (replace(WATCHED, reboots=False), {"NodeRebootOverdue"}),
-        (replace(WATCHED, backup_places=()), {"EtcdBackupLate", "EtcdBackupMissing"}),
+        (replace(TARGETS, control_planes=1), {"EtcdMemberDown", "EtcdQuorumAtRisk"}),
+        (TARGETS, {"EtcdMemberDown"}),
+        (replace(TARGETS, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
+        (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
+        (replace(TARGETS, snapshot_jobs=()), {"SnapshotsLate"}),
+        (replace(TARGETS, reboots=False), {"NodeRebootOverdue"}),
+        (replace(TARGETS, backup_places=()), {"EtcdBackupLate", "EtcdBackupMissing"}),
     ],
 )
-def test_what_cannot_happen_has_no_alert(watched: Watched, missing: set[str]) -> None:
-    assert not missing & names(watched)
+def test_what_cannot_happen_has_no_alert(targets: MonitoringTargets, missing: set[str]) -> None:
+    assert not missing & names(targets)
 
 
 def test_a_backup_is_late_after_two_intervals() -> None:
-    by_name = {alert.name: alert for alert in every(replace(WATCHED, backup_hours=12))}
+    by_name = {alert.name: alert for alert in every(replace(TARGETS, backup_hours=12))}
     assert by_name["EtcdBackupLate"].expression.endswith(f"> {24 * 3600}")
     assert by_name["EtcdBackupMissing"].lasting == "24h"
     assert 'place="bucket"' in by_name["EtcdBackupMissing"].expression
-    on_disk = {alert.name: alert for alert in every(replace(WATCHED, backup_places=("disk",)))}
+    on_disk = {alert.name: alert for alert in every(replace(TARGETS, backup_places=("disk",)))}
     assert 'place="disk"' in on_disk["EtcdBackupMissing"].expression
 
 
 def test_the_only_gateway_is_critical() -> None:
-    alone = replace(WATCHED, gateways={"demo-gateway-0": "10.8.0.11"})
+    alone = replace(TARGETS, gateways={"demo-gateway-0": "10.8.0.11"})
     severities = {alert.name: alert.severity for alert in every(alone)}
     assert severities["GatewayDown"] == "critical"
 
 
 def test_every_gateway_is_asked_by_every_job() -> None:
-    specs = targets.scrape_specs(WATCHED)
+    specs = scrape_configs.scrape_specs(TARGETS)
     assert {spec["jobName"] for spec in specs.values()} == {"haproxy", "node-exporter"}
     for spec in specs.values():
         assert [each["labels"]["gateway"] for each in spec["staticConfigs"]] == list(
-            WATCHED.gateways
+            TARGETS.gateways
         )
     [first, _] = specs["gateways-haproxy"]["staticConfigs"]
     assert first["targets"] == ["10.8.0.11:8405"]
 
 
 def test_a_dashboard_is_json_whose_panels_do_not_overlap() -> None:
-    for dashboard in dashboards.dashboards(WATCHED):
+    for dashboard in dashboards.dashboards(TARGETS):
         document = json.loads(dashboard.text())
         assert document["uid"] == f"openstack-kubernetes-{dashboard.name}"
         taken: set[tuple[int, int]] = set()

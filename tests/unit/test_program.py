@@ -15,15 +15,21 @@ import pytest
 import yaml
 from pulumi.output import UNKNOWN
 
-from components import existing
-from settings.faults import ConfigError
+from components import previous_outputs
+from config.errors import ConfigError
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
 SERVER = "instance:Instance"
 COMMAND = "remote:Command"
 GATEWAYS = ["demo-gateway-0", "demo-gateway-1"]
-NODES = ["demo-master-0", "demo-master-1", "demo-master-2", "demo-worker-0", "demo-worker-1"]
+NODES = [
+    "demo-control-plane-0",
+    "demo-control-plane-1",
+    "demo-control-plane-2",
+    "demo-worker-0",
+    "demo-worker-1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +39,7 @@ def fresh() -> Run:
 
 
 @pytest.fixture(scope="module")
-def settled() -> Run:
+def updated() -> Run:
     """An update of a cluster that is up, with one more worker."""
     return run({"workerCount": 3}, existing=NODES)
 
@@ -66,20 +72,20 @@ def node_env(of: Recorded) -> dict[str, str]:
 
 def test_a_key_of_the_users_own_ends_with_the_newline_that_ssh_wants() -> None:
     own = run({"sshPrivateKey": "-----BEGIN\nkey\n-----END"}, secret=["sshPrivateKey"])
-    key = file_of(command(own, "demo-worker-0-gate"), "ssh_key")
+    key = file_of(command(own, "demo-worker-0-membership"), "ssh_key")
     assert key == "-----BEGIN\nkey\n-----END\n"
 
 
 @pytest.mark.parametrize("preview", [True, False])
 def test_the_default_cluster_is_highly_available(preview: bool) -> None:
     servers = run(preview=preview).all(SERVER)
-    assert sorted(servers) == [*GATEWAYS, *NODES]
+    assert sorted(servers) == sorted([*GATEWAYS, *NODES])
 
 
 def test_a_living_cluster_keeps_its_name() -> None:
     # As after `pulumi stack rename`: the name is the stack's where none is set.
     with pytest.raises(ConfigError, match="clusterName = prod: the cluster of this stack is demo;"):
-        run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-master-0"])
+        run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-control-plane-0"])
     assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
 
 
@@ -96,7 +102,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
     assert run(own, secret=own, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):
-        existing._check_ssh_key("sum of the old one", UNKNOWN)
+        previous_outputs._check_ssh_key("sum of the old one", UNKNOWN)
 
 
 def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
@@ -105,17 +111,20 @@ def test_new_machines_come_up_in_parallel(fresh: Run) -> None:
 
 
 def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
-    for earlier, later in (("demo-master-0", "demo-master-1"), ("demo-master-1", "demo-master-2")):
+    for earlier, later in (
+        ("demo-control-plane-0", "demo-control-plane-1"),
+        ("demo-control-plane-1", "demo-control-plane-2"),
+    ):
         assert fresh.waits_for(
-            command(fresh, f"{later}-bootstrap"), command(fresh, f"{earlier}-bootstrap")
+            command(fresh, f"{later}-configure"), command(fresh, f"{earlier}-configure")
         )
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        [f"{COMMAND}/demo-master-{i}-gate" for i in range(3)],
-        [f"local:Command/{name}-farewell" for name in GATEWAYS],
+        [f"{COMMAND}/demo-control-plane-{i}-membership" for i in range(3)],
+        [f"local:Command/{name}-handover" for name in GATEWAYS],
     ],
 )
 def test_those_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str]) -> None:
@@ -125,43 +134,43 @@ def test_those_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str
 
 def test_workers_join_in_parallel(fresh: Run) -> None:
     assert not fresh.waits_for(
-        command(fresh, "demo-worker-1-gate"), command(fresh, "demo-worker-0-gate")
+        command(fresh, "demo-worker-1-membership"), command(fresh, "demo-worker-0-membership")
     )
 
 
 def test_workers_join_a_new_cluster_beside_the_other_control_planes(fresh: Run) -> None:
-    join = command(fresh, "demo-worker-0-gate")
-    assert fresh.waits_for(join, command(fresh, "demo-master-0-gate"))
-    assert not fresh.waits_for(join, command(fresh, "demo-master-1-bootstrap"))
+    join = command(fresh, "demo-worker-0-membership")
+    assert fresh.waits_for(join, command(fresh, "demo-control-plane-0-membership"))
+    assert not fresh.waits_for(join, command(fresh, "demo-control-plane-1-configure"))
 
 
-def test_a_worker_joins_an_existing_cluster_after_every_control_plane(settled: Run) -> None:
-    join = command(settled, "demo-worker-2-gate")
-    assert settled.waits_for(join, command(settled, "demo-master-2-gate"))
+def test_a_worker_joins_an_existing_cluster_after_every_control_plane(updated: Run) -> None:
+    join = command(updated, "demo-worker-2-membership")
+    assert updated.waits_for(join, command(updated, "demo-control-plane-2-membership"))
 
 
-def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(settled: Run) -> None:
+def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(updated: Run) -> None:
     for earlier, later in itertools.pairwise(NODES):
-        assert settled.waits_for(server(settled, later), command(settled, f"{earlier}-gate"))
+        assert updated.waits_for(server(updated, later), command(updated, f"{earlier}-membership"))
 
 
 def test_what_changes_on_existing_workers_comes_in_turn_and_after_control_planes(
-    settled: Run,
+    updated: Run,
 ) -> None:
-    change = command(settled, "demo-worker-1-bootstrap")
-    assert settled.waits_for(change, command(settled, "demo-worker-0-gate"))
-    assert settled.waits_for(change, command(settled, "demo-master-2-gate"))
+    change = command(updated, "demo-worker-1-configure")
+    assert updated.waits_for(change, command(updated, "demo-worker-0-membership"))
+    assert updated.waits_for(change, command(updated, "demo-control-plane-2-membership"))
 
 
-def test_new_kubelet_settings_reach_workers(settled: Run) -> None:
+def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
     changed = run({"workerCount": 3, "kubelet": {"extraConfig": {"maxPods": 200}}}, existing=NODES)
-    name = "demo-worker-0-bootstrap"
-    assert command(changed, name).inputs["stdin"] != command(settled, name).inputs["stdin"]
+    name = "demo-worker-0-configure"
+    assert command(changed, name).inputs["stdin"] != command(updated, name).inputs["stdin"]
 
 
-def test_a_new_worker_waits_for_no_existing_one(settled: Run) -> None:
-    new = server(settled, "demo-worker-2")
-    assert not any(settled.waits_for(new, server(settled, name)) for name in NODES)
+def test_a_new_worker_waits_for_no_existing_one(updated: Run) -> None:
+    new = server(updated, "demo-worker-2")
+    assert not any(updated.waits_for(new, server(updated, name)) for name in NODES)
 
 
 def test_as_many_workers_change_at_once_as_the_pool_allows() -> None:
@@ -170,7 +179,7 @@ def test_as_many_workers_change_at_once_as_the_pool_allows() -> None:
 
     def waits(later: int, earlier: int) -> bool:
         return pool.waits_for(
-            server(pool, f"demo-worker-{later}"), command(pool, f"demo-worker-{earlier}-gate")
+            server(pool, f"demo-worker-{later}"), command(pool, f"demo-worker-{earlier}-membership")
         )
 
     assert not waits(1, 0)
@@ -187,13 +196,13 @@ def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> N
 
 def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: Run) -> None:
     groups = fresh.all("compute/serverGroup:ServerGroup")
-    assert set(groups) == {"demo-gateway", "demo-master", "demo-worker"}
+    assert set(groups) == {"demo-gateway", "demo-control-plane", "demo-worker"}
     assert all(group.create_before_delete for group in groups.values())
 
 
 def test_another_zone_does_not_delete_the_volume_that_etcd_is_on() -> None:
     made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
-    volume = made.one("blockstorage/volume:Volume", "demo-master-1-etcd")
+    volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
     assert volume.inputs["availabilityZone"] == "b"
     assert volume.ignore_changes == ["availabilityZone", "size"]
 
@@ -201,7 +210,7 @@ def test_another_zone_does_not_delete_the_volume_that_etcd_is_on() -> None:
 def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     network = fresh.one("network:Network", "demo")
     for name in NODES:
-        gate = command(fresh, f"{name}-gate")
+        gate = command(fresh, f"{name}-membership")
         assert "gate.sh leave" in gate.inputs["delete"]
         assert gate.inputs["triggers"] == [f"{name}-id"]
         assert gate.delete_before_replace
@@ -211,34 +220,34 @@ def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> 
 
 def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     for name in GATEWAYS:
-        farewell = fresh.one("local:Command", f"{name}-farewell")
-        assert farewell.inputs["delete"].endswith("farewell.py")
-        assert farewell.inputs["triggers"] == [f"{name}-id"]
-        assert farewell.inputs["environment"]["SERVER_ID"] == f"{name}-id"
-        assert farewell.inputs["environment"]["OTHERS"] == "1"
-        assert farewell.delete_before_replace
-        assert farewell.deleted_with == fresh.one("network:Network", "demo").urn
-        assert fresh.waits_for(farewell, command(fresh, f"{name}-configure"))
+        handover = fresh.one("local:Command", f"{name}-handover")
+        assert handover.inputs["delete"].endswith("commands.gateway_handover")
+        assert handover.inputs["triggers"] == [f"{name}-id"]
+        assert handover.inputs["environment"]["SERVER_ID"] == f"{name}-id"
+        assert handover.inputs["environment"]["OTHERS"] == "1"
+        assert handover.delete_before_replace
+        assert handover.deleted_with == fresh.one("network:Network", "demo").urn
+        assert fresh.waits_for(handover, command(fresh, f"{name}-configure"))
 
 
 def test_a_gateway_does_not_go_while_a_node_is_drained_through_it(fresh: Run) -> None:
     # What depends on something is deleted before it.
     for gateway, node in itertools.product(GATEWAYS, NODES):
-        farewell = fresh.one("local:Command", f"{gateway}-farewell")
-        assert fresh.waits_for(command(fresh, f"{node}-gate"), farewell)
+        handover = fresh.one("local:Command", f"{gateway}-handover")
+        assert fresh.waits_for(command(fresh, f"{node}-membership"), handover)
 
 
 def test_the_only_gateway_hands_over_to_nobody() -> None:
-    farewell = run({"gatewayCount": 1}).one("local:Command", "demo-gateway-0-farewell")
-    assert farewell.inputs["environment"]["OTHERS"] == "0"
+    handover = run({"gatewayCount": 1}).one("local:Command", "demo-gateway-0-handover")
+    assert handover.inputs["environment"]["OTHERS"] == "0"
 
 
 def test_gateways_change_in_turn_and_before_all_else() -> None:
     changed = run(existing=[*GATEWAYS, *NODES])
-    earlier = changed.one("local:Command", "demo-gateway-0-farewell")
+    earlier = changed.one("local:Command", "demo-gateway-0-handover")
     assert changed.waits_for(server(changed, "demo-gateway-1"), earlier)
-    last = changed.one("local:Command", "demo-gateway-1-farewell")
-    assert changed.waits_for(server(changed, "demo-master-0"), last)
+    last = changed.one("local:Command", "demo-gateway-1-handover")
+    assert changed.waits_for(server(changed, "demo-control-plane-0"), last)
 
 
 def test_gateways_listen_to_every_place_where_one_can_be() -> None:
@@ -262,7 +271,7 @@ def test_user_data_holds_no_key_but_the_one_time_host_key(fresh: Run) -> None:
 
 def test_control_planes_can_read_encrypted_secrets_also_without_encryption() -> None:
     for encrypt, first in ((True, "secretbox"), (False, "identity")):
-        bootstrap = command(run({"encryptionAtRest": encrypt}), "demo-master-0-bootstrap")
+        bootstrap = command(run({"encryptionAtRest": encrypt}), "demo-control-plane-0-configure")
         document = yaml.safe_load(file_of(bootstrap, "etc/encryption.yaml"))
         assert list(document["resources"][0]["providers"][0]) == [first]
 
@@ -276,8 +285,8 @@ def test_every_connection_checks_the_host_key(fresh: Run) -> None:
 
 def test_what_clears_up_on_destroy_has_the_login_of_the_stack() -> None:
     password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
-    cleared = run(password).one("local:Command", "demo-leftovers")
-    assert cleared.inputs["delete"].endswith("leftovers.py demo")
+    cleared = run(password).one("local:Command", "demo-cloud-cleanup")
+    assert cleared.inputs["delete"].endswith("-m commands.cloud_cleanup demo")
     assert cleared.inputs["environment"] == {
         "OS_AUTH_URL": "https://cloud.example.org",
         "OS_PASSWORD": "hidden",
@@ -339,12 +348,12 @@ BUCKET = {"endpoint": "https://object.example.org/", "name": "backups", "accessK
 
 
 def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with() -> None:
-    name = "demo-12345678/20261122T010000Z-demo-master-1.db.gz"
+    name = "demo-12345678/20261122T010000Z-demo-control-plane-1.db.gz"
     made = run(
         {"backup": {"bucket": BUCKET, "restore": name}, "backupSecretKey": "very-secret"},
         secret=["backupSecretKey"],
     )
-    first, second = (command(made, f"demo-master-{index}-bootstrap") for index in range(2))
+    first, second = (command(made, f"demo-control-plane-{index}-configure") for index in range(2))
     bucket = dict(line.split("=", 1) for line in file_of(first, "bucket.env").splitlines())
     assert bucket["BUCKET_ENDPOINT"] == "https://object.example.org"
     assert bucket["BUCKET_SECRET_KEY"] == "very-secret"
@@ -352,14 +361,18 @@ def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with()
     assert "RESTORE" not in node_env(second)
     assert "very-secret" not in file_of(first, "node.env")
     # The other machines have nothing to do with it.
-    for other in ("demo-worker-0-bootstrap", "demo-gateway-0-configure", "demo-master-0-gate"):
+    for other in (
+        "demo-worker-0-configure",
+        "demo-gateway-0-configure",
+        "demo-control-plane-0-membership",
+    ):
         assert "bucket.env" not in files(command(made, other))
 
 
 def test_without_backups_no_timer_is_asked_for(fresh: Run) -> None:
-    assert node_env(command(fresh, "demo-master-0-bootstrap"))["BACKUP_HOURS"] == "6"
+    assert node_env(command(fresh, "demo-control-plane-0-configure"))["BACKUP_HOURS"] == "6"
     none = run({"backup": {"enabled": False}})
-    assert "BACKUP_HOURS" not in node_env(command(none, "demo-master-0-bootstrap"))
+    assert "BACKUP_HOURS" not in node_env(command(none, "demo-control-plane-0-configure"))
 
 
 def test_packages_may_come_from_mirrors() -> None:
@@ -372,7 +385,7 @@ def test_packages_may_come_from_mirrors() -> None:
         assert written["primary"] == [{"arches": ["default"], "uri": f"{url}/debian"}]
         assert written["security"] == [{"arches": ["default"], "uri": f"{url}/debian-security"}]
         assert written["preserve_sources_list"] is False
-    for name in ("demo-gateway-0-configure", "demo-worker-0-bootstrap"):
+    for name in ("demo-gateway-0-configure", "demo-worker-0-configure"):
         settings = node_env(command(mirrored, name))
         assert settings["KUBERNETES_PACKAGES"] == f"{url}/k8s"
         assert "CONTAINERD_PACKAGES" not in settings
@@ -424,7 +437,7 @@ def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None
 def test_a_machine_that_exists_already_joins_without_a_server() -> None:
     joined = run({"workerPools": [METAL]})
     assert "metal-a" not in joined.all(SERVER)
-    bootstrap = command(joined, "metal-a-bootstrap").inputs["connection"]
+    bootstrap = command(joined, "metal-a-configure").inputs["connection"]
     assert bootstrap["host"] == "10.8.1.5"
     assert bootstrap["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
 
@@ -467,6 +480,6 @@ def test_last_outputs_that_are_just_being_written_are_read_again(
     monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
     # A loop of its own: asyncio.run would leave the mocks without theirs.
     with closing(asyncio.new_event_loop()) as loop:
-        read = loop.run_until_complete(existing._last_outputs("organization/project/demo"))
+        read = loop.run_until_complete(previous_outputs._last_outputs("organization/project/demo"))
     assert read["nodes"] == []
     assert "kubeconfig" not in read

@@ -8,10 +8,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from preflight.login import login
-from recover import strays
-from recover.__main__ import main
-from recover.state import State
+from cloud.login import login
+from commands.recover import orphaned_resources
+from commands.recover.__main__ import main
+from commands.recover.state import State
 from tests.unit.engine import run
 
 SERVER = "openstack:compute/instance:Instance"
@@ -59,7 +59,7 @@ class Cloud:
 
 def test_a_server_that_the_state_does_not_know_is_deleted_and_the_known_one_stays() -> None:
     cloud: Any = Cloud()
-    (found,) = strays.find(cloud, SERVER, {"name": "demo-worker-1"}, known=["old"])
+    (found,) = orphaned_resources.find(cloud, SERVER, {"name": "demo-worker-1"}, known=["old"])
     assert str(found) == "server demo-worker-1 (new)"
     found.delete()
     assert cloud.deleted == ["new"]
@@ -75,7 +75,7 @@ def test_of_the_rules_of_a_group_only_the_one_asked_for_is_deleted() -> None:
         "portRangeMax": 22,
         "remoteIpPrefix": "192.0.2.0/24",
     }
-    assert [stray.id for stray in strays.find(cloud, RULE, asked, known=[])] == ["ssh"]
+    assert [stray.id for stray in orphaned_resources.find(cloud, RULE, asked, known=[])] == ["ssh"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_administrator_deletes_nothing_of_other_projects(kind: str, listed: s
     cloud: Any = MagicMock(current_project_id="ours")
     setattr(cloud.network, listed, answer)
     inputs = {"name": "demo", "description": "demo", "networkId": "net"}
-    assert strays.find(cloud, f"openstack:{kind}", inputs, known=[]) == []
+    assert orphaned_resources.find(cloud, f"openstack:{kind}", inputs, known=[]) == []
     assert asked[0]["project_id"] == "ours"
 
 
@@ -113,7 +113,7 @@ def test_whatever_the_program_makes_in_the_cloud_can_be_found_again() -> None:
         each.type for each in everything.resources.values() if each.type.startswith("openstack:")
     }
     assert SERVER in made
-    assert made - IDEMPOTENT <= set(strays.FINDERS)
+    assert made - IDEMPOTENT <= set(orphaned_resources.FINDERS)
 
 
 def test_only_what_was_being_made_is_taken_for_half_made(monkeypatch: pytest.MonkeyPatch) -> None:

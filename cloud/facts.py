@@ -1,0 +1,121 @@
+"""What the cloud has and allows, as far as a cluster's configuration asks for it.
+
+None, or an absent key, means that the cloud did not say; then nothing is held against the user.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flavor:
+    """A flavor: cores, memory in MiB, disk in GiB."""
+
+    name: str
+    cores: int
+    memory: int
+    disk: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """An image and what it asks of a server: disk in GiB, memory in MiB."""
+
+    name: str
+    active: bool = True
+    least_disk: int = 0
+    least_memory: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server of this cluster that is there already: cores, memory in MiB."""
+
+    name: str
+    cores: int
+    memory: int
+    error: str | None = None
+    """What Nova says of a server in the state ERROR; it may be empty."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudNetwork:
+    """A network that this project sees."""
+
+    id: str
+    name: str
+    external: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subnet:
+    """A subnet of an existing network."""
+
+    id: str
+    name: str
+    network_id: str
+    cidr: IPv4Network
+    router: IPv4Address | None = None
+    pools: tuple[tuple[IPv4Address, IPv4Address], ...] = ()
+    """First and last address of each allocation pool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """A port of this project."""
+
+    name: str
+    addresses: frozenset[IPv4Address] = frozenset()
+    network_id: str = ""
+    immutable_settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the VIP's port: keys that the cluster was made with, and their values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatingIp:
+    """A floating IP of this project."""
+
+    address: IPv4Address
+    port: str | None = None
+    """Name of the port it points at; empty when the port has no name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A quota: how many may exist (`UNLIMITED` for any number), and how many do."""
+
+    limit: int
+    used: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything that was asked for."""
+
+    flavors: tuple[Flavor, ...] | None = None
+    images: tuple[Image, ...] | None = None
+    """Those with the names asked for; every one when a name was not found."""
+    zones: frozenset[str] | None = None
+    volume_types: frozenset[str] | None = None
+    networks: tuple[CloudNetwork, ...] | None = None
+    subnets: tuple[Subnet, ...] | None = None
+    """Those of the existing network, when there is to be one."""
+    floating_ips: tuple[FloatingIp, ...] | None = None
+    dns_zones: frozenset[str] | None = None
+    services: frozenset[str] | None = None
+    """Service types in the catalogue."""
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    """By the names in `preflight.needs`."""
+
+    servers: tuple[Server, ...] = ()
+    ports: tuple[Port, ...] = ()
+    volumes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in GiB of this project's volumes, by their names."""
+    routers: frozenset[str] = frozenset()
+    """Names of this project's routers."""
+    security_groups: Mapping[str, int] = field(default_factory=dict)
+    """Number of rules, by the group's name."""
+    server_groups: frozenset[str] = frozenset()

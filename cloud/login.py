@@ -1,0 +1,177 @@
+"""The OpenStack provider's own settings, as openstacksdk takes them.
+
+The provider takes each setting from the stack's configuration (`openstack:...`), else from an
+environment variable; an entry of clouds.yaml, if one is named, comes before all others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from config.errors import MISSING, ConfigError, Fault, nearest
+
+if TYPE_CHECKING:
+    from openstack.config.cloud_region import CloudRegion
+
+# Seconds that one request may take; a healthy cloud answers each of ours in well under one.
+_REQUEST_SECONDS = 60
+
+# Key in the stack's configuration, the provider's environment variables in its own order
+# (terraform-provider-openstack 3.4.0, provider.go), and the name in openstacksdk.
+_AUTH = (
+    ("authUrl", ("OS_AUTH_URL",), "auth_url"),
+    ("userName", ("OS_USERNAME",), "username"),
+    ("userId", ("OS_USER_ID",), "user_id"),
+    ("password", ("OS_PASSWORD",), "password"),
+    ("token", ("OS_TOKEN", "OS_AUTH_TOKEN"), "token"),
+    ("tenantId", ("OS_TENANT_ID", "OS_PROJECT_ID"), "project_id"),
+    ("tenantName", ("OS_TENANT_NAME", "OS_PROJECT_NAME"), "project_name"),
+    ("userDomainName", ("OS_USER_DOMAIN_NAME",), "user_domain_name"),
+    ("userDomainId", ("OS_USER_DOMAIN_ID",), "user_domain_id"),
+    ("projectDomainName", ("OS_PROJECT_DOMAIN_NAME",), "project_domain_name"),
+    ("projectDomainId", ("OS_PROJECT_DOMAIN_ID",), "project_domain_id"),
+    ("domainId", ("OS_DOMAIN_ID",), "domain_id"),
+    ("domainName", ("OS_DOMAIN_NAME",), "domain_name"),
+    (
+        "applicationCredentialId",
+        ("OS_APPLICATION_CREDENTIAL_ID",),
+        "application_credential_id",
+    ),
+    (
+        "applicationCredentialName",
+        ("OS_APPLICATION_CREDENTIAL_NAME",),
+        "application_credential_name",
+    ),
+    (
+        "applicationCredentialSecret",
+        ("OS_APPLICATION_CREDENTIAL_SECRET",),
+        "application_credential_secret",
+    ),
+)
+_OTHER = (
+    ("region", ("OS_REGION_NAME",), "region_name"),
+    ("endpointType", ("OS_ENDPOINT_TYPE",), "interface"),
+    ("cacertFile", ("OS_CACERT",), "cacert"),
+    ("cert", ("OS_CERT",), "cert"),
+    ("key", ("OS_KEY",), "key"),
+)
+_CLOUD = ("cloud", ("OS_CLOUD",))
+_INSECURE = ("insecure", ("OS_INSECURE",))
+_DEFAULT_DOMAIN = ("defaultDomain", ("OS_DEFAULT_DOMAIN",))
+
+Lookup = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudLogin:
+    """How to log in, and which key of the stack's configuration says so."""
+
+    key: str
+    """`openstack:cloud` or `openstack:authUrl`."""
+    value: str | None
+    settings: Mapping[str, Any]
+    """Arguments of `OpenStackConfig.get_one`."""
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the credentials are in clouds.yaml."""
+        return "cloud" in self.settings
+
+
+def login(config: Lookup | None = None, environment: Mapping[str, str] | None = None) -> CloudLogin:
+    """Find the provider's settings.
+
+    Args:
+        config: looks a key of the provider up; by default in the stack's configuration.
+        environment: by default that of this process.
+    """
+    look_up = config or pulumi.Config("openstack").get
+    variables = os.environ if environment is None else environment
+
+    def find(key: str, names: tuple[str, ...]) -> str | None:
+        return look_up(key) or next((variables[n] for n in names if variables.get(n)), None)
+
+    def found(table: tuple[tuple[str, tuple[str, ...], str], ...]) -> dict[str, object]:
+        return {theirs: value for ours, names, theirs in table if (value := find(ours, names))}
+
+    other = found(_OTHER)
+    insecure = find(*_INSECURE)
+    if insecure is not None:
+        other["verify"] = insecure.lower() not in ("1", "t", "true")
+    if cloud := find(*_CLOUD):
+        return CloudLogin(key="openstack:cloud", value=cloud, settings={"cloud": cloud, **other})
+
+    auth = found(_AUTH)
+    default_domain = find(*_DEFAULT_DOMAIN) or "default"
+    if "application_credential_secret" in auth:
+        kind = "v3applicationcredential"
+    elif "token" in auth:
+        kind = "v3token"
+    else:
+        kind = "v3password"
+        if "username" in auth and not {"user_domain_id", "user_domain_name"} & auth.keys():
+            auth["user_domain_id"] = auth.get("domain_id", default_domain)
+    if "project_name" in auth and not {"project_domain_id", "project_domain_name"} & auth.keys():
+        auth["project_domain_id"] = auth.get("domain_id", default_domain)
+    url = auth.get("auth_url")
+    return CloudLogin(
+        key="openstack:authUrl",
+        value=str(url) if url else None,
+        settings={"auth_type": kind, "auth": auth, **other},
+    )
+
+
+def login_variables(config: Lookup | None = None) -> dict[str, str]:
+    """What the stack's configuration says of the login, as environment variables.
+
+    A program that does not see the stack finds the same login by them. They may hold a password.
+    """
+    look_up = config or pulumi.Config("openstack").get
+    known = [*(row[:2] for row in (*_AUTH, *_OTHER)), _CLOUD, _INSECURE, _DEFAULT_DOMAIN]
+    return {names[0]: value for key, names in known if (value := look_up(key))}
+
+
+def resolve(login: CloudLogin) -> CloudRegion:
+    """The whole of what the settings say, with the entry of clouds.yaml; asks nobody.
+
+    Raises:
+        ConfigError: when there is no such entry, or nothing is set at all.
+    """
+    # Takes half a second, which only those pay who run the program, not its tests.
+    from openstack.config import OpenStackConfig
+    from openstack.config.loader import CONFIG_FILES, SECURE_FILES
+    from openstack.exceptions import ConfigException
+
+    if login.value is None:
+        problem = "set it (an entry of clouds.yaml: openstack:cloud), or OS_CLOUD or OS_AUTH_URL"
+        raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
+    # The provider takes nothing from the environment beside what `login` has taken already.
+    known = OpenStackConfig(
+        load_envvars=False,
+        load_yaml_config=login.from_file,
+        config_files=_also("OS_CLIENT_CONFIG_FILE", CONFIG_FILES),
+        secure_files=_also("OS_CLIENT_SECURE_FILE", SECURE_FILES),
+    )
+    # Without any clouds.yaml openstacksdk makes an entry up.
+    clouds = known.get_cloud_names() if known.config_filename else []
+    if login.from_file and login.value not in clouds:
+        near = nearest(login.value, clouds)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(clouds) or 'none'}"
+        fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
+        raise ConfigError([fault])
+    try:
+        return known.get_one(api_timeout=_REQUEST_SECONDS, **login.settings)
+    except ConfigException as error:
+        fault = Fault(login.key, login.value, f"cannot be used: {error}")
+        raise ConfigError([fault]) from None
+
+
+def _also(variable: str, files: list[str]) -> list[str]:
+    """Where a file of clouds may be, in order."""
+    named = os.environ.get(variable)
+    return [named, *files] if named else files

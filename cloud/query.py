@@ -1,0 +1,263 @@
+"""Asks the cloud's services for the facts, each service in a thread of its own; only reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any
+
+from cloud import facts
+from cloud.facts import Facts, Limit
+from cloud.login import CloudLogin, resolve
+from cloud.quotas import roles
+from config import immutable
+from config.errors import ConfigError, Fault
+from config.models.cluster import Cluster
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+Warn = Callable[[str], None]
+# Some fields of `Facts`.
+Some = dict[str, Any]
+
+_OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
+
+
+def fetch(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
+    """Everything that `preflight.rules` wants to know.
+
+    What a cloud refuses to tell is left out, with a warning.
+
+    Raises:
+        ConfigError: when the cloud cannot be reached, or refuses the credentials.
+    """
+    # Takes half a second, which only those pay who ask the cloud.
+    from openstack.exceptions import SDKException
+
+    cloud = connect(login)
+    services = frozenset(name for name in _OPTIONAL_SERVICES if cloud.has_service(name))
+    questions: list[tuple[str, Callable[[Connection, Cluster], Some]]] = [
+        ("compute", _compute),
+        ("compute limits", _compute_limits),
+        ("image", _images),
+        ("network", _networks),
+        ("network ports", _ports),
+        ("network quota", _network_limits),
+    ]
+    if "block-storage" in services:
+        questions += [("block storage", _volumes)]
+    if "dns" in services and cluster.dns is not None:
+        questions += [("DNS", _dns_zones)]
+
+    def ask(question: tuple[str, Callable[[Connection, Cluster], Some]]) -> Some:
+        name, answer = question
+        try:
+            return answer(cloud, cluster)
+        except SDKException as error:
+            warn(f"preflight: not checked, because the cloud did not tell ({name}): {error}")
+            return {}
+
+    with ThreadPoolExecutor(max_workers=len(questions)) as threads:
+        answers = list(threads.map(ask, questions))
+    limits: dict[str, Limit] = {}
+    merged: Some = {"services": services}
+    for answer in answers:
+        limits |= answer.pop("limits", {})
+        merged |= answer
+    return Facts(**merged, limits=limits)
+
+
+def connect(login: CloudLogin) -> Connection:
+    """Log in.
+
+    Raises:
+        ConfigError: naming the key that the credentials come from.
+    """
+    from keystoneauth1.exceptions import ClientException, HttpError
+    from openstack.connection import Connection
+    from openstack.exceptions import SDKException
+
+    try:
+        cloud = Connection(config=resolve(login))
+        cloud.authorize()
+    except (SDKException, ClientException) as error:
+        refused = isinstance(error, HttpError) or "401" in str(error)
+        problem = "refuses the credentials" if refused else "cannot be used"
+        fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
+        raise ConfigError([fault]) from None
+    return cloud
+
+
+def _prefix(cluster: Cluster) -> str:
+    return f"{cluster.cluster_name}-"
+
+
+def _limits(names: Mapping[str, tuple[Any, Any]]) -> dict[str, Limit]:
+    """Limits from pairs of a limit and what is used; a service that leaves one out has none."""
+    return {
+        name: Limit(limit=int(limit), used=int(used or 0))
+        for name, (limit, used) in names.items()
+        if limit is not None
+    }
+
+
+def _compute(cloud: Connection, cluster: Cluster) -> Some:
+    return {
+        "flavors": tuple(
+            facts.Flavor(name=each.name, cores=each.vcpus, memory=each.ram, disk=each.disk)
+            for each in cloud.compute.flavors()
+        ),
+        "zones": frozenset(
+            zone.name
+            for zone in cloud.compute.availability_zones()
+            if (zone.state or {}).get("available")
+        ),
+        "server_groups": frozenset(group.name for group in cloud.compute.server_groups()),
+    }
+
+
+def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
+    limits = cloud.compute.get_limits().absolute
+    return {
+        "servers": tuple(
+            facts.Server(
+                name=each.name,
+                cores=each.flavor.vcpus,
+                memory=each.flavor.ram,
+                error=(each.fault or {}).get("message", "") if each.status == "ERROR" else None,
+            )
+            for each in cloud.compute.servers(name=f"^{_prefix(cluster)}")
+        ),
+        "limits": _limits(
+            {
+                "instances": (limits.instances, limits.instances_used),
+                "cores": (limits.total_cores, limits.total_cores_used),
+                "memory": (limits.total_ram, limits.total_ram_used),
+                "serverGroups": (limits.server_groups, limits.server_groups_used),
+                "serverGroupMembers": (limits.server_group_members, 0),
+            }
+        ),
+    }
+
+
+def _images(cloud: Connection, cluster: Cluster) -> Some:
+    wanted = {role.servers.image for role in roles(cluster)}
+    found = [image for name in wanted for image in cloud.image.images(name=name)]
+    if wanted - {image.name for image in found}:
+        found = list(cloud.image.images())
+    return {
+        "images": tuple(
+            facts.Image(
+                name=each.name or "",
+                active=each.status == "active",
+                least_disk=max(each.min_disk or 0, math.ceil((each.virtual_size or 0) / 2**30)),
+                least_memory=each.min_ram or 0,
+            )
+            for each in found
+        )
+    }
+
+
+def _networks(cloud: Connection, cluster: Cluster) -> Some:
+    existing = cluster.existing_network
+    subnets: Iterable[Any] = () if existing is None else cloud.network.subnets(ip_version=4)
+    return {
+        "networks": tuple(
+            facts.CloudNetwork(id=each.id, name=each.name, external=bool(each.is_router_external))
+            for each in cloud.network.networks()
+        ),
+        "subnets": tuple(
+            facts.Subnet(
+                id=each.id,
+                name=each.name,
+                network_id=each.network_id,
+                cidr=IPv4Network(each.cidr),
+                router=IPv4Address(each.gateway_ip) if each.gateway_ip else None,
+                pools=tuple(
+                    (IPv4Address(pool["start"]), IPv4Address(pool["end"]))
+                    for pool in each.allocation_pools
+                ),
+            )
+            for each in subnets
+        ),
+        "routers": frozenset(
+            each.name for each in cloud.network.routers(project_id=cloud.current_project_id)
+        ),
+        "security_groups": {
+            each.name: len(each.security_group_rules)
+            for each in cloud.network.security_groups(project_id=cloud.current_project_id)
+            if each.name.startswith(_prefix(cluster))
+        },
+    }
+
+
+def _ports(cloud: Connection, cluster: Cluster) -> Some:
+    ports = list(
+        cloud.network.ports(
+            fields=["id", "name", "fixed_ips", "network_id", "description"],
+            project_id=cloud.current_project_id,
+        )
+    )
+    # A port may have no name, and one that a floating IP points at is taken all the same.
+    names = {port.id: port.name or "" for port in ports}
+    return {
+        "ports": tuple(
+            facts.Port(
+                name=each.name or "",
+                addresses=frozenset(
+                    IPv4Address(ip["ip_address"])
+                    for ip in each.fixed_ips or ()
+                    if ":" not in ip["ip_address"]
+                ),
+                network_id=each.network_id,
+                immutable_settings=immutable.read(each.description or ""),
+            )
+            for each in ports
+        ),
+        "floating_ips": tuple(
+            facts.FloatingIp(
+                address=IPv4Address(each.floating_ip_address),
+                port=None if each.port_id is None else names.get(each.port_id, ""),
+            )
+            for each in cloud.network.ips(project_id=cloud.current_project_id)
+        ),
+    }
+
+
+def _network_limits(cloud: Connection, cluster: Cluster) -> Some:
+    quota = cloud.network.get_quota(cloud.current_project_id or "", details=True)
+    pairs = {
+        "ports": quota.ports,
+        "networks": quota.networks,
+        "subnets": quota.subnets,
+        "routers": quota.routers,
+        "floatingIps": quota.floating_ips,
+        "securityGroups": quota.security_groups,
+        "securityGroupRules": quota.security_group_rules,
+    }
+    return {
+        "limits": _limits(
+            {name: (each["limit"], each["used"]) for name, each in pairs.items() if each}
+        )
+    }
+
+
+def _volumes(cloud: Connection, cluster: Cluster) -> Some:
+    limits = cloud.block_storage.get_limits().absolute
+    return {
+        "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
+        "volumes": {each.name: each.size for each in cloud.block_storage.volumes()},
+        "limits": _limits(
+            {
+                "volumes": (limits.max_total_volumes, limits.total_volumes_used),
+                "gigabytes": (limits.max_total_volume_gigabytes, limits.total_gigabytes_used),
+            }
+        ),
+    }
+
+
+def _dns_zones(cloud: Connection, cluster: Cluster) -> Some:
+    return {"dns_zones": frozenset(zone.name for zone in cloud.dns.zones())}

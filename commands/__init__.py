@@ -1,0 +1,1 @@
+"""Commands that run beside `pulumi up`, each started by `python -m`."""

@@ -1,0 +1,82 @@
+"""Lets `pulumi up` continue after one was killed: `python -m commands.recover [--stack NAME]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from openstack.exceptions import SDKException
+
+from cloud.login import login
+from cloud.query import connect
+from commands.recover import orphaned_resources
+from commands.recover.orphaned_resources import OrphanedResource
+from commands.recover.state import PulumiError, State
+from config.errors import ConfigError
+
+# Seconds. A service may carry a request out a moment after the client that sent it was killed.
+_SETTLE = 5
+
+
+def main() -> int:
+    """Ask, then repair; 0 when the next `pulumi up` can run."""
+    arguments = _arguments()
+    try:
+        return _recover(
+            State(stack=arguments.stack, config_file=arguments.config_file), yes=arguments.yes
+        )
+    except (PulumiError, ConfigError, SDKException) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _recover(state: State, *, yes: bool) -> int:
+    if not _agreed(f"Is no other run at work on {state.name}? Its lock is taken away.", yes):
+        return 1
+    state.unlock()
+    if not state.begun:
+        print("nothing is pending: run `pulumi up`")
+        return 0
+    for begun in state.begun:
+        print(f"was being made: {begun.name} ({begun.kind})")
+    time.sleep(_SETTLE)
+    found = _orphaned(state)
+    for stray in found:
+        print(f"not in the state: {stray}")
+    if found and not _agreed("Delete what is not in the state?", yes):
+        return 1
+    for stray in found:
+        print(f"deleting {stray}")
+        stray.delete()
+    state.forget_begun()
+    print("done: run `pulumi up`")
+    return 0
+
+
+def _orphaned(state: State) -> list[OrphanedResource]:
+    cloud = connect(login(state.provider_config().get, os.environ))
+    known = state.known
+    return [
+        stray
+        for begun in state.begun
+        for stray in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
+    ]
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    return yes or input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m commands.recover", description=__doc__)
+    parser.add_argument("--stack", help="the stack; the selected one if left out")
+    parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What a killed run ordered from the cloud and never wrote down, found by what it asked for.
+
+Nothing can depend on such a thing yet: whatever needs it comes after it is in the state. So it is
+deleted, and the next run makes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+# A resource's inputs, as the state holds them.
+Inputs = Mapping[str, Any]
+# Seconds that Nova has to delete a server: its port is free again only then.
+_SERVER_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class OrphanedResource:
+    """One thing in the cloud that the state does not know; `id` as the state would hold it."""
+
+    kind: str
+    name: str
+    id: str
+    delete: Callable[[], object]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} ({self.id})"
+
+
+def find(
+    cloud: Connection, kind: str, inputs: Inputs, known: Iterable[str]
+) -> list[OrphanedResource]:
+    """Everything like `inputs` whose id is not among `known`; nothing for what is not the cloud's.
+
+    Args:
+        cloud: logged in to the project of the cluster.
+        kind: the resource's type in Pulumi.
+        inputs: what the killed run asked for.
+        known: ids of this kind that the state holds.
+    """
+    finder = FINDERS.get(kind)
+    ids = set(known)
+    return [stray for stray in finder(cloud, inputs) if stray.id not in ids] if finder else []
+
+
+def _orphaned(
+    kind: str, found: Iterable[Any], delete: Callable[[Any], object], *, called: str = "name"
+) -> list[OrphanedResource]:
+    return [
+        OrphanedResource(kind, getattr(each, called) or "", each.id, partial(delete, each))
+        for each in found
+    ]
+
+
+def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:
+    """Things of that name in this project: Neutron shows an administrator those of all others."""
+    return {"name": inputs["name"], "project_id": cloud.current_project_id}
+
+
+def _networks(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.network.networks(**_own(cloud, inputs))
+    return _orphaned("network", found, cloud.network.delete_network)
+
+
+def _subnets(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.network.subnets(name=inputs["name"], network_id=inputs["networkId"])
+    return _orphaned("subnet", found, cloud.network.delete_subnet)
+
+
+def _routers(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.network.routers(**_own(cloud, inputs))
+    return _orphaned("router", found, cloud.network.delete_router)
+
+
+def _router_interfaces(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    router, subnet = inputs["routerId"], inputs["subnetId"]
+    found = (
+        port
+        for port in cloud.network.ports(device_id=router)
+        if any(address["subnet_id"] == subnet for address in port.fixed_ips)
+    )
+    return _orphaned(
+        "router interface",
+        found,
+        lambda _: cloud.network.remove_interface_from_router(router, subnet),
+    )
+
+
+def _security_groups(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.network.security_groups(**_own(cloud, inputs))
+    return _orphaned("security group", found, cloud.network.delete_security_group)
+
+
+def _security_group_rules(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    asked = {
+        "direction": inputs["direction"],
+        "protocol": inputs["protocol"],
+        "port_range_min": inputs.get("portRangeMin"),
+        "port_range_max": inputs.get("portRangeMax"),
+        "remote_group_id": inputs.get("remoteGroupId"),
+        "remote_ip_prefix": inputs.get("remoteIpPrefix"),
+    }
+    found = (
+        rule
+        for rule in cloud.network.security_group_rules(security_group_id=inputs["securityGroupId"])
+        if all(getattr(rule, key) == value for key, value in asked.items())
+    )
+    return _orphaned(
+        "security group rule",
+        found,
+        cloud.network.delete_security_group_rule,
+        called="description",
+    )
+
+
+def _ports(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.network.ports(**_own(cloud, inputs), network_id=inputs["networkId"])
+    return _orphaned("port", found, cloud.network.delete_port)
+
+
+def _floating_ips(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = (
+        address
+        for address in cloud.network.ips(
+            description=inputs["description"], project_id=cloud.current_project_id
+        )
+        if address.port_id is None
+    )
+    return _orphaned("floating IP", found, cloud.network.delete_ip, called="floating_ip_address")
+
+
+def _servers(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    def delete(server: Any) -> None:  # noqa: ANN401
+        cloud.compute.delete_server(server)
+        cloud.compute.wait_for_delete(server, wait=_SERVER_SECONDS)
+
+    return _orphaned("server", cloud.compute.servers(name=f"^{inputs['name']}$"), delete)
+
+
+def _server_groups(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = (group for group in cloud.compute.server_groups() if group.name == inputs["name"])
+    return _orphaned("server group", found, cloud.compute.delete_server_group)
+
+
+def _volumes(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    found = cloud.block_storage.volumes(name=inputs["name"])
+    return _orphaned("volume", found, cloud.block_storage.delete_volume)
+
+
+def _attachments(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    server, volume = inputs["instanceId"], inputs["volumeId"]
+    return [
+        OrphanedResource(
+            "attachment",
+            f"of volume {volume}",
+            f"{server}/{each.id}",
+            lambda: cloud.compute.delete_volume_attachment(server, volume),
+        )
+        for each in cloud.compute.volume_attachments(server)
+        if each.volume_id == volume
+    ]
+
+
+def _records(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    zone = inputs["zoneId"]
+    return [
+        OrphanedResource(
+            "DNS record", each.name, f"{zone}/{each.id}", partial(cloud.dns.delete_recordset, each)
+        )
+        for each in cloud.dns.recordsets(zone, name=inputs["name"], type=inputs["type"])
+    ]
+
+
+def _credentials(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
+    # The library's type allows for Keystone v2, which has no application credentials.
+    identity: Any = cloud.identity
+    user = cloud.current_user_id
+    found = identity.application_credentials(user, name=inputs["name"])
+    return _orphaned(
+        "application credential", found, partial(identity.delete_application_credential, user)
+    )
+
+
+FINDERS: Mapping[str, Callable[[Connection, Inputs], list[OrphanedResource]]] = {
+    "openstack:networking/network:Network": _networks,
+    "openstack:networking/subnet:Subnet": _subnets,
+    "openstack:networking/router:Router": _routers,
+    "openstack:networking/routerInterface:RouterInterface": _router_interfaces,
+    "openstack:networking/secGroup:SecGroup": _security_groups,
+    "openstack:networking/secGroupRule:SecGroupRule": _security_group_rules,
+    "openstack:networking/port:Port": _ports,
+    "openstack:networking/floatingIp:FloatingIp": _floating_ips,
+    "openstack:compute/instance:Instance": _servers,
+    "openstack:compute/serverGroup:ServerGroup": _server_groups,
+    "openstack:blockstorage/volume:Volume": _volumes,
+    "openstack:compute/volumeAttach:VolumeAttach": _attachments,
+    "openstack:dns/recordSet:RecordSet": _records,
+    "openstack:identity/applicationCredential:ApplicationCredential": _credentials,
+}

@@ -1,0 +1,106 @@
+"""What machines have in their folders beside scripts and kubeadm's files: settings and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from config import ports
+from config.models.addons import Kured
+from config.models.cluster import Cluster
+from config.models.surroundings import HttpProxy
+
+# Those that the node scripts write into files, or ask at.
+_PORTS = (
+    "API",
+    "LOCAL_API",
+    "ETCD_CLIENT",
+    "ETCD_PEER",
+    "FIRST_GATEWAY_SSH",
+    "HTTP",
+    "HTTPS",
+    "INGRESS_HTTP",
+    "INGRESS_HTTPS",
+    "HAPROXY_HEALTH",
+    "GATEWAY_STATUS",
+    "NODE_EXPORTER",
+)
+
+
+def node_variables(cluster: Cluster) -> dict[str, str]:
+    """The node.env keys that are the same on every machine."""
+    addresses = [str(address) for address in cluster.addresses.control_planes]
+    hosts = [
+        f"{address}={cluster.node_name('control-plane', index)}"
+        for index, address in enumerate(addresses)
+    ]
+    mirrors = {
+        "KUBERNETES_PACKAGES": cluster.package_mirrors.kubernetes,
+        "CONTAINERD_PACKAGES": cluster.package_mirrors.containerd,
+    }
+    registry = cluster.addons.image_registry
+    return {
+        "CLUSTER_NAME": cluster.cluster_name,
+        "KUBERNETES_VERSION": cluster.kubernetes_version,
+        "CONTROL_PLANE_ADDRESSES": " ".join(addresses),
+        "API_NAME": cluster.api_name,
+        "NODE_HOSTS": " ".join(hosts),
+        "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
+        **{key: url.rstrip("/") for key, url in mirrors.items() if url is not None},
+        **({} if registry is None else {"IMAGE_REGISTRY": registry}),
+        "SECURITY_UPDATES": str(cluster.security_updates).lower(),
+        **{f"{name}_PORT": str(getattr(ports, name)) for name in _PORTS},
+    }
+
+
+def reboot_variables(window: Kured) -> dict[str, str]:
+    """The node.env keys that say when a gateway may reboot; none: never by itself."""
+    if not window.enabled:
+        return {}
+    return {
+        "REBOOT_DAYS": " ".join(window.days),
+        "REBOOT_START": window.start_time,
+        "REBOOT_END": window.end_time,
+        "REBOOT_TIME_ZONE": window.time_zone,
+    }
+
+
+def node_files(cluster: Cluster, ca_certificate: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
+    """CA certificate, containerd's drop-ins and mirrors, the HTTP proxy."""
+    files: dict[str, pulumi.Input[str]] = {"ca.crt": ca_certificate}
+    for name, text in cluster.containerd.drop_ins.items():
+        files[f"containerd/{name}"] = text
+    for host, mirrors in cluster.registry_mirrors.items():
+        files[f"containerd/certs.d/{host}/hosts.toml"] = _hosts_toml(host, mirrors)
+    if cluster.http_proxy is not None:
+        files["proxy.env"] = _proxy_env(cluster, cluster.http_proxy)
+    return files
+
+
+def _hosts_toml(host: str, mirrors: Sequence[str]) -> str:
+    server = "" if host == "_default" else f'server = "https://{host}"\n'
+    return server + "".join(
+        f'\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n' for url in mirrors
+    )
+
+
+def _proxy_env(cluster: Cluster, proxy: HttpProxy) -> str:
+    direct = [
+        "localhost",
+        "127.0.0.1",
+        ".svc",
+        ".cluster.local",
+        ".internal",
+        str(cluster.host_cidr),
+        str(cluster.pod_cidr),
+        str(cluster.service_cidr),
+        "169.254.169.254",
+        *proxy.no_proxy,
+    ]
+    values: Mapping[str, str | None] = {
+        "HTTP_PROXY": proxy.http,
+        "HTTPS_PROXY": proxy.https or proxy.http,
+        "NO_PROXY": ",".join(direct),
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items() if value)

@@ -1,0 +1,181 @@
+"""Run the node scripts over SSH, and one at home. The only module that knows `pulumi_command`."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import shlex
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pulumi
+from pulumi_command import local, remote
+
+USERDATA = Path(__file__).resolve().parent.parent / "userdata"
+
+# A machine boots, runs cloud-init and only then answers: the provider waits 0.1 s, then ever
+# longer up to 5 s between two tries, so 120 tries are about ten minutes.
+BOOT_TRIES = 120
+
+# More than all waits of a script and of the one that it runs on a node: a wait that ends says what
+# it waited for, a script that is ended says nothing.
+SCRIPT_SECONDS = 2 * 60 * 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class SshTarget:
+    """How to log in on one machine, and which host key it must show."""
+
+    address: pulumi.Input[str]
+    user: str
+    private_key: pulumi.Input[str]
+    host_key: pulumi.Input[str]
+    port: int = 22
+
+
+def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.ConnectionArgs:
+    """A checked SSH connection to a machine, through a jump host if there is one."""
+    return remote.ConnectionArgs(
+        host=to.address,
+        port=to.port,
+        user=to.user,
+        private_key=to.private_key,
+        host_key=to.host_key,
+        dial_error_limit=BOOT_TRIES,
+        proxy=None
+        if via is None
+        else remote.ProxyConnectionArgs(
+            host=via.address,
+            port=via.port,
+            user=via.user,
+            private_key=via.private_key,
+            host_key=via.host_key,
+            dial_error_limit=BOOT_TRIES,
+        ),
+    )
+
+
+def scripts(*names: str) -> dict[str, str]:
+    """The named scripts of `userdata/`, as they are."""
+    return {name: _script(name) for name in names}
+
+
+@cache
+def _script(name: str) -> str:
+    # Every node's folder has the same ones: each is read once.
+    return (USERDATA / name).read_text()
+
+
+def pack(files: Mapping[str, str]) -> str:
+    """A folder as base64 text of a tar.gz. The same files always give the same text."""
+    archive = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=archive, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as tar,
+    ):
+        for name in sorted(files):
+            content = files[name].encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.mode = 0o600
+            tar.addfile(entry, io.BytesIO(content))
+    return base64.encodebytes(archive.getvalue()).decode()
+
+
+def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
+    """All values at once, as `Output.all` gives them."""
+    # That makes three tasks for each value, also for a plain one; most of a folder is plain text.
+    plain = {key: value for key, value in values.items() if isinstance(value, str)}
+    later = {key: value for key, value in values.items() if key not in plain}
+    found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
+    return found.apply(lambda those: {**plain, **dict(those)})
+
+
+def environment_file(values: Mapping[str, str | int | bool]) -> str:
+    """`node.env`: KEY='value' lines that a shell reads as plain data."""
+
+    def text(value: str | int | bool) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return "".join(f"{key}={shlex.quote(text(value))}\n" for key, value in sorted(values.items()))
+
+
+def loader(script: str, verb: str, *, lock: str, seconds: int) -> str:
+    """The fixed line that unpacks the folder from standard input and runs one script in it.
+
+    The folder lies in memory and is gone when the script ends. The lock makes a run that follows a
+    cut-off one wait for it; `seconds` bounds both.
+    """
+    line = (
+        "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
+        """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; cd "$d"; """
+        f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -w {seconds} 9; "
+        f"timeout --kill-after=30 {seconds} bash ./{script} {verb} 9>&-"
+    )
+    return f"sudo -n bash -c {shlex.quote(line)}"
+
+
+class Script(remote.Command):
+    """One node script on one machine: re-run when its folder changes, once more per trigger.
+
+    `on_leave` is the verb that runs when the resource is deleted or replaced; the delete comes
+    first then. What the folder holds is secret: it goes through standard input only.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        script: str,
+        verb: str,
+        *,
+        login: remote.ConnectionArgs,
+        files: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions,
+        on_leave: str | None = None,
+        triggers: Sequence[pulumi.Input[str]] = (),
+        seconds: int = SCRIPT_SECONDS,
+    ) -> None:
+        packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
+        super().__init__(
+            name,
+            connection=login,
+            create=loader(script, verb, lock=name, seconds=seconds),
+            delete=loader(script, on_leave, lock=name, seconds=seconds) if on_leave else None,
+            stdin=packed,
+            triggers=list(triggers) or None,
+            logging=remote.Logging.NONE,
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(
+                    delete_before_replace=True, additional_secret_outputs=["stdout", "stderr"]
+                ),
+            ),
+        )
+
+
+def on_delete(
+    name: str,
+    command: str,
+    environment: Mapping[str, pulumi.Input[str]],
+    opts: pulumi.ResourceOptions,
+    *,
+    triggers: Sequence[pulumi.Input[str]] = (),
+) -> pulumi.Resource:
+    """A command that runs where Pulumi runs, in the project's folder, and only on delete.
+
+    `environment` comes on top of that of Pulumi; it is secret. A change of `triggers` is a delete.
+    """
+    secret: pulumi.Output[dict[str, str]] = pulumi.Output.secret(together(environment))
+    return local.Command(
+        name,
+        delete=command,
+        environment=secret,
+        triggers=list(triggers) or None,
+        add_previous_output_in_env=False,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
+    )

@@ -1,0 +1,58 @@
+"""Which Kubernetes versions there are for a cluster, and which it may go to."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+import versions
+from config.errors import ConfigError, Fault
+
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
+
+
+def _parts(version: str) -> tuple[int, int, int] | None:
+    match = _VERSION.fullmatch(version)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _supported(version: str) -> str:
+    parts = _parts(version)
+    if parts is None:
+        raise ValueError(
+            f"must be a whole version with the v, such as {versions.KUBERNETES_VERSION}"
+        )
+    if f"{parts[0]}.{parts[1]}" not in versions.KUBERNETES_MINORS:
+        minors = ", ".join(versions.KUBERNETES_MINORS)
+        raise ValueError(f"this minor is not supported; supported are {minors}")
+    return version
+
+
+KubernetesVersion = Annotated[str, AfterValidator(_supported)]
+
+
+def check_version_change(previous: str | None, wanted: str) -> None:
+    """Refuse what kubeadm cannot do: go back, or skip a minor.
+
+    Args:
+        previous: the version that was deployed last, None for a new cluster.
+        wanted: the version in the configuration.
+
+    Raises:
+        ConfigError: with the version to go to instead.
+    """
+    if previous is None:
+        return
+    before, after = _parts(previous), _parts(wanted)
+    if before is None or after is None or before == after:
+        return
+    if after < before:
+        problem = f"the cluster runs {previous}, and Kubernetes cannot go back; set {previous}"
+    elif after[0] == before[0] and after[1] - before[1] <= 1:
+        return
+    else:
+        problem = (
+            f"the cluster runs {previous}, and a minor cannot be skipped; "
+            f"go to a v{before[0]}.{before[1] + 1} version first"
+        )
+    raise ConfigError([Fault("kubernetesVersion", wanted, problem)])

@@ -1,0 +1,1 @@
+"""The configuration as frozen pydantic models; nothing here knows Pulumi."""

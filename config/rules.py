@@ -1,0 +1,279 @@
+"""Rules over several keys of the configuration: pure functions from a cluster to its faults."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from itertools import combinations
+
+from config.addresses import LONGEST_PREFIX, Addresses, addresses
+from config.base import LONGEST_LABEL
+from config.errors import MISSING, Fault
+from config.models.cluster import Cluster
+from config.models.machines import ExistingMachine, RoleSettings
+
+# kube-controller-manager and Cilium give each node a /24 of the pod network by default; it holds
+# the 110 pods that a kubelet runs at most, twice over (a pod's address is not reused at once).
+NODE_PREFIX = 24
+
+# kube-apiserver refuses a larger Service network ("the mask must be >= 12").
+_LARGEST_SERVICE_PREFIX = 12
+# A choice of this program: 254 Services are soon used up, and the network cannot be changed.
+_SMALLEST_SERVICE_PREFIX = 24
+
+# etcd refuses to start below this ratio of election timeout to heartbeat interval.
+_ELECTION_HEARTBEATS = 5
+
+RESERVED_POOLS = ("gateway", "control-plane", "worker")
+
+_Check = Callable[[Cluster], Iterable[Fault]]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    keys: frozenset[str]
+    """The rule means something only if these keys are all usable."""
+    check: _Check
+
+
+_RULES: list[_Rule] = []
+
+
+def _rule(*keys: str) -> Callable[[_Check], _Check]:
+    def register(check: _Check) -> _Check:
+        _RULES.append(_Rule(frozenset(keys), check))
+        return check
+
+    return register
+
+
+def cross_field_faults(cluster: Cluster, bad: frozenset[str]) -> Iterator[Fault]:
+    """The faults of every rule, except of those that need one of the `bad` keys."""
+    for rule in _RULES:
+        if not rule.keys & bad:
+            yield from rule.check(cluster)
+
+
+def _node_count(cluster: Cluster) -> int:
+    return cluster.control_plane_count + sum(p.count + len(p.machines) for p in cluster.pools)
+
+
+def _prefix_for(count: int, of: int) -> int:
+    """The longest prefix of a network that holds `count` networks with the prefix `of`."""
+    return of - (count - 1).bit_length()
+
+
+# Backups
+
+
+@_rule("backup")
+def _a_restore_needs_a_bucket(cluster: Cluster) -> Iterator[Fault]:
+    if cluster.backup.restore is not None and cluster.backup.bucket is None:
+        yield Fault(
+            "backup.restore", cluster.backup.restore, "it is read from backup.bucket; set that, too"
+        )
+
+
+# Networks
+
+
+def _disjoint(one: str, other: str, attributes: tuple[str, str]) -> None:
+    @_rule(one, other)
+    def check(cluster: Cluster) -> Iterator[Fault]:
+        first: IPv4Network = getattr(cluster, attributes[0])
+        second: IPv4Network = getattr(cluster, attributes[1])
+        if first.overlaps(second):
+            yield Fault(one, first, f"overlaps {other} ({second}); the networks must be apart")
+
+
+_NETWORKS = {"hostCidr": "host_cidr", "podCidr": "pod_cidr", "serviceCidr": "service_cidr"}
+
+for _one, _other in combinations(_NETWORKS, 2):
+    _disjoint(_one, _other, (_NETWORKS[_one], _NETWORKS[_other]))
+
+
+@_rule("hostCidr", "workerCount", "workerPools")
+def _host_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
+    if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
+        yield Fault("hostCidr", cluster.host_cidr, f"too small; use a /{LONGEST_PREFIX} or larger")
+        return
+    workers = sum(pool.count for pool in cluster.pools)
+    capacity = addresses(cluster.host_cidr).worker_capacity
+    if cluster.existing_network is None and workers > capacity:
+        prefix = next(
+            length
+            for length in range(cluster.host_cidr.prefixlen, 0, -1)
+            if addresses(cluster.host_cidr.supernet(new_prefix=length)).worker_capacity >= workers
+        )
+        yield Fault(
+            "hostCidr",
+            cluster.host_cidr,
+            f"has room for {capacity} workers, and {workers} are wanted; use a /{prefix}",
+        )
+
+
+@_rule("podCidr", "controlPlaneCount", "workerCount", "workerPools")
+def _pod_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
+    nodes = _node_count(cluster)
+    prefix = _prefix_for(nodes, of=NODE_PREFIX)
+    if cluster.pod_cidr.prefixlen > prefix:
+        yield Fault(
+            "podCidr",
+            cluster.pod_cidr,
+            f"too small for {nodes} nodes, each of which takes a /{NODE_PREFIX}; "
+            f"use a /{prefix} or larger",
+        )
+
+
+@_rule("serviceCidr")
+def _service_cidr_has_a_fitting_size(cluster: Cluster) -> Iterator[Fault]:
+    length = cluster.service_cidr.prefixlen
+    if not _LARGEST_SERVICE_PREFIX <= length <= _SMALLEST_SERVICE_PREFIX:
+        yield Fault(
+            "serviceCidr",
+            cluster.service_cidr,
+            f"must be between a /{_LARGEST_SERVICE_PREFIX} and a /{_SMALLEST_SERVICE_PREFIX}",
+        )
+
+
+@_rule(*_NETWORKS)
+def _networks_are_unicast(cluster: Cluster) -> Iterator[Fault]:
+    for key, attribute in _NETWORKS.items():
+        network: IPv4Network = getattr(cluster, attribute)
+        if network.is_loopback or network.is_link_local or network.is_multicast:
+            yield Fault(key, network, "is loopback, link-local or multicast; use a private network")
+
+
+# Machines
+
+
+@_rule("flavor", "image", "gateway", "controlPlane", "worker", "workerPools", "workerCount")
+def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
+    roles: list[tuple[str, RoleSettings]] = [
+        ("gateway", cluster.gateway),
+        ("controlPlane", cluster.control_plane),
+    ]
+    if cluster.worker_count:
+        roles.append(("worker", cluster.worker))
+    roles += [(f"workerPools[{i}]", p) for i, p in enumerate(cluster.worker_pools) if p.count]
+    for key in ("flavor", "image"):
+        without = [f"{path}.{key}" for path, role in roles if getattr(role, key) is None]
+        if without and getattr(cluster, key) is None:
+            yield Fault(key, MISSING, f"must be set, or else each of {', '.join(without)}")
+
+
+@_rule("workerPools")
+def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, pool in enumerate(cluster.worker_pools):
+        key = f"workerPools[{index}].name"
+        if pool.name in RESERVED_POOLS:
+            names = ", ".join(RESERVED_POOLS)
+            yield Fault(key, pool.name, f"is reserved, as are {names}; choose another name")
+        elif pool.name in seen:
+            yield Fault(key, pool.name, "is the name of another pool too; choose another name")
+        seen.add(pool.name)
+
+
+@_rule("workerPools")
+def _pools_are_made_or_exist(cluster: Cluster) -> Iterator[Fault]:
+    for index, pool in enumerate(cluster.worker_pools):
+        path = f"workerPools[{index}]"
+        if not pool.machines:
+            continue
+        if pool.count:
+            yield Fault(f"{path}.count", pool.count, "set count or machines, not both")
+        for name, key in (
+            ("flavor", "flavor"),
+            ("image", "image"),
+            ("volume", "volume"),
+            ("availability_zones", "availabilityZones"),
+        ):
+            if value := getattr(pool, name):
+                yield Fault(f"{path}.{key}", value, "means nothing for machines; remove it")
+
+
+@_rule("clusterName", "workerPools", "workerCount")
+def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
+    groups = [("clusterName", "gateway", 1), ("clusterName", "worker", cluster.worker_count)]
+    groups += [
+        (f"workerPools[{index}].name", pool.name, pool.count)
+        for index, pool in enumerate(cluster.worker_pools)
+    ]
+    for key, group, count in groups:
+        longest = cluster.node_name(group, max(count - 1, 0))
+        if len(longest) > LONGEST_LABEL:
+            value = cluster.cluster_name if key == "clusterName" else group
+            yield Fault(
+                key,
+                value,
+                f"too long: the machine name {longest} has {len(longest)} characters, "
+                f"and at most {LONGEST_LABEL} are allowed",
+            )
+
+
+@_rule("clusterName", "workerPools", "workerCount")
+def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
+    made = {cluster.node_name(p.name, i) for p in cluster.pools for i in range(p.count)}
+    made |= {cluster.node_name("control-plane", i) for i in range(5)}
+    for key, value in _repeated(cluster, "name", made):
+        yield Fault(key, value, "is the name of another node too; choose another name")
+
+
+@_rule("hostCidr", "existingNetwork", "workerPools")
+def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
+    for key, value in _repeated(cluster, "address", ()):
+        yield Fault(key, value, "is the address of another machine too")
+    if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
+        return
+    taken = _taken(addresses(cluster.host_cidr))
+    for path, machine in _machines(cluster):
+        if whose := taken.get(machine.address):
+            yield Fault(f"{path}.address", machine.address, f"belongs to {whose} (see hostCidr)")
+
+
+def _machines(cluster: Cluster) -> Iterator[tuple[str, ExistingMachine]]:
+    for i, pool in enumerate(cluster.worker_pools):
+        for j, machine in enumerate(pool.machines):
+            yield f"workerPools[{i}].machines[{j}]", machine
+
+
+def _repeated(
+    cluster: Cluster, attribute: str, taken: Iterable[object]
+) -> Iterator[tuple[str, object]]:
+    seen = set(taken)
+    for path, machine in _machines(cluster):
+        value: object = getattr(machine, attribute)
+        if value in seen:
+            yield f"{path}.{attribute}", value
+        seen.add(value)
+
+
+def _taken(of: Addresses) -> dict[IPv4Address, str]:
+    return {
+        of.router: "the router",
+        of.vip: "the gateways' VIP",
+        **{address: f"gateway {i}" for i, address in enumerate(of.gateways)},
+        **{address: f"control plane {i}" for i, address in enumerate(of.control_planes)},
+    }
+
+
+# Software
+
+
+@_rule("etcd")
+def _elections_take_longer_than_heartbeats(cluster: Cluster) -> Iterator[Fault]:
+    least = cluster.etcd.heartbeat_interval * _ELECTION_HEARTBEATS
+    if cluster.etcd.election_timeout < least:
+        yield Fault(
+            "etcd.electionTimeout",
+            cluster.etcd.election_timeout,
+            f"must be at least {least}: {_ELECTION_HEARTBEATS} times etcd.heartbeatInterval "
+            f"({cluster.etcd.heartbeat_interval})",
+        )
+
+
+@_rule("httpProxy")
+def _a_proxy_is_named(cluster: Cluster) -> Iterator[Fault]:
+    proxy = cluster.http_proxy
+    if proxy is not None and proxy.http is None and proxy.https is None:
+        yield Fault("httpProxy", MISSING, "set httpProxy.http or httpProxy.https, or remove it")

@@ -1,0 +1,72 @@
+"""SSH to a server of the lab, and patience."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE = 120.0
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE) -> None:
+    """Call `check` until it returns something true."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if check():
+            return
+        time.sleep(0.3)
+    raise AssertionError(f"{what}: not within {patience:.0f} s")
+
+
+def make_key(folder: Path) -> Path:
+    """A new key for SSH; the public half is beside it."""
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    return key
+
+
+@dataclass
+class SshHost:
+    """The image's user at an address."""
+
+    name: str
+    key: Path
+    address: str
+
+    def ssh(self, command: str, *, ok: bool = True) -> str:
+        """Run a command as the image's user; its output."""
+        result = self._ssh(command, timeout=10)
+        if ok and result.returncode != 0:
+            raise AssertionError(f"{command}: {result.returncode}: {result.stderr}")
+        return result.stdout.strip()
+
+    def fails(self, command: str) -> bool:
+        """Whether a command ends with an error; a lost connection counts too."""
+        return self._ssh(command, timeout=10).returncode != 0
+
+    def wait_for_ssh(self) -> None:
+        """Until a login works."""
+        wait_for(f"SSH to {self.name}", lambda: self._ssh("true", timeout=2).returncode == 0)
+
+    def boots(self) -> str:
+        """What differs after each boot; Kubernetes tells boots apart by it too."""
+        return self.ssh(BOOT_ID)
+
+    def has_booted_since(self, before: str) -> bool:
+        """Whether it is up with another boot; a connection that the reboot cuts off says no."""
+        return self.ssh(BOOT_ID, ok=False) not in ("", before)
+
+    def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:
+        options = (
+            "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
+            "BatchMode=yes", f"ConnectTimeout={timeout}", "ServerAliveInterval=5",
+        )  # fmt: skip
+        words = [word for option in options for word in ("-o", option)]
+        return subprocess.run(
+            ["ssh", "-i", str(self.key), *words, f"debian@{self.address}", command],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip

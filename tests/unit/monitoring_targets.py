@@ -1,0 +1,16 @@
+"""A cluster of three control planes with everything that can be targets."""
+
+from addons.monitoring.targets import MonitoringTargets
+
+TARGETS = MonitoringTargets(
+    gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
+    vip="10.8.0.10",
+    control_planes=3,
+    etcd_heartbeat=500,
+    ingress=True,
+    snapshot_jobs=("nightly", "weekly"),
+    snapshot_namespace="snapshots",
+    reboots=True,
+    backup_hours=6,
+    backup_places=("disk", "bucket"),
+)

@@ -1,0 +1,495 @@
+"""What a user gets told when the cloud cannot take a configuration."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud.checks import faults, warnings
+from cloud.endpoint import endpoint
+from cloud.facts import (
+    UNLIMITED,
+    CloudNetwork,
+    Facts,
+    Flavor,
+    FloatingIp,
+    Image,
+    Limit,
+    Port,
+    Server,
+    Subnet,
+)
+from cloud.login import login, login_variables, resolve
+from cloud.quotas import needs
+from config import immutable
+from config.errors import ConfigError
+from config.load import load
+from config.models.cluster import Cluster
+
+SERVICES = frozenset({"block-storage", "load-balancer"})
+OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
+
+# A cloud in which the cluster below can be made.
+CLOUD = Facts(
+    flavors=(
+        Flavor(name="m1.small", cores=1, memory=2048, disk=10),
+        Flavor(name="m1.medium", cores=2, memory=4096, disk=20),
+    ),
+    images=(Image(name="debian-13", least_disk=3, least_memory=512),),
+    zones=frozenset({"az-1", "az-2"}),
+    volume_types=frozenset({"ssd", "hdd"}),
+    networks=(
+        CloudNetwork(id="1", name="public", external=True),
+        CloudNetwork(id="2", name="tenant"),
+    ),
+    subnets=(),
+    floating_ips=(),
+    services=SERVICES,
+)
+
+
+def cluster(**more: object) -> Cluster:
+    return load(
+        {
+            "externalNetwork": "public",
+            "allowedCidrs": ["203.0.113.0/24"],
+            "image": "debian-13",
+            "flavor": "m1.medium",
+            **more,
+        },
+        "demo",
+    )
+
+
+def told(facts: Facts = CLOUD, **more: object) -> list[str]:
+    return [str(fault) for fault in faults(cluster(**more), facts)]
+
+
+def test_a_cloud_that_has_everything_is_not_complained_about() -> None:
+    assert told() == []
+
+
+def test_what_the_cloud_does_not_tell_is_not_held_against_the_user() -> None:
+    assert told(Facts(), dns={"zone": "example.org"}, floatingIp="203.0.113.10") == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (
+            {"flavor": "m1.medum"},
+            "flavor = m1.medum: no such flavor; did you mean m1.medium?",
+        ),
+        (
+            {"controlPlane": {"flavor": "xl"}},
+            "controlPlane.flavor = xl: no such flavor; there are m1.medium, m1.small",
+        ),
+        ({"image": "debian-12"}, "image = debian-12: no such image; did you mean debian-13?"),
+        (
+            {"workerPools": [{"name": "gpu", "count": 1, "image": "gpu"}]},
+            "workerPools[0].image = gpu: no such image; there are debian-13",
+        ),
+        (
+            {"worker": {"availabilityZones": ["az-1", "az-9"]}},
+            "worker.availabilityZones[1] = az-9: no such availability zone; did you mean az-",
+        ),
+        (
+            {"gateway": {"volume": {"size": 20, "type": "sdd"}}},
+            "gateway.volume.type = sdd: no such volume type; did you mean ssd",
+        ),
+        (
+            {"controlPlane": {"etcdVolume": {"size": 20, "type": "nvme"}}},
+            "controlPlane.etcdVolume.type = nvme: no such volume type; there are hdd, ssd",
+        ),
+        (
+            {"worker": {"volume": {"size": 2}}},
+            "worker.volume.size = 2: the image debian-13 asks for 3 GiB",
+        ),
+        (
+            {"externalNetwork": "publik"},
+            "externalNetwork = publik: no such external network; did you mean public?",
+        ),
+        ({"externalNetwork": "tenant"}, "externalNetwork = tenant: is not an external network"),
+        ({"floatingIp": "203.0.113.10"}, "this project has no such floating IP; none is free"),
+        ({"dns": {"zone": "example.org"}}, "dns.zone = example.org.: the cloud has no DNS"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_told_with_the_nearest(
+    raw: dict[str, Any], line: str
+) -> None:
+    lines = told(**raw)
+    assert len(lines) == 1, lines
+    assert line in lines[0]
+
+
+def test_a_fault_that_all_roles_share_is_told_once() -> None:
+    assert len(told(flavor="huge", image="none")) == 2
+
+
+def test_an_image_must_fit_on_the_flavors_disk() -> None:
+    small = replace(CLOUD, flavors=(Flavor(name="m1.medium", cores=2, memory=256, disk=0),))
+    lines = told(small, workerCount=0)
+    assert "has 256 MiB of RAM, and the image debian-13 asks for 512" in lines[0]
+    assert "choose a larger flavor, or set gateway.volume" in lines[1]
+
+
+def test_a_control_plane_must_be_as_large_as_kubeadm_asks() -> None:
+    smallest = Flavor(name="tiny", cores=1, memory=1024, disk=10)
+    tiny = replace(CLOUD, flavors=(*(CLOUD.flavors or ()), smallest))
+    flavors = {"gateway": {"flavor": "tiny"}, "worker": {"flavor": "tiny"}}
+    assert told(tiny, **flavors) == []
+    cores, memory = told(tiny, **flavors, controlPlane={"flavor": "tiny"})
+    assert cores.startswith("controlPlane.flavor = tiny: kubeadm asks for 2 cores on a control")
+    assert "1700 MiB of RAM on a control plane, and it has 1024" in memory
+    ignored = {"ignorePreflightErrors": ["numcpu", "Mem"]}
+    assert told(tiny, flavor="tiny", kubeadm=ignored) == []
+
+
+def test_a_server_cannot_boot_from_one_of_two_images_of_a_name() -> None:
+    twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13")))
+    assert "is the name of 2 images; rename all but one" in told(twice)[0]
+
+
+def test_an_image_must_have_been_uploaded() -> None:
+    queued = replace(CLOUD, images=(Image(name="debian-13", active=False),))
+    assert "is not active" in told(queued)[0]
+
+
+class TestFloatingIp:
+    ADDRESS = IPv4Address("203.0.113.10")
+
+    def told(self, port: str | None) -> list[str]:
+        others = (FloatingIp(address=IPv4Address("203.0.113.11")),)
+        facts = replace(CLOUD, floating_ips=(FloatingIp(address=self.ADDRESS, port=port), *others))
+        return told(facts, floatingIp=str(self.ADDRESS))
+
+    def test_a_free_one_is_taken(self) -> None:
+        assert self.told(None) == []
+
+    def test_the_clusters_own_is_kept(self) -> None:
+        assert self.told("demo-vip") == []
+
+    @pytest.mark.parametrize(("port", "whose"), [("web", "web"), ("", "one without a name")])
+    def test_that_of_another_is_refused(self, port: str, whose: str) -> None:
+        line = f"is taken by the port {whose}; free are 203.0.113.11"
+        assert line in self.told(port)[0]
+
+
+class TestALivingCluster:
+    @staticmethod
+    def told(**keys: object) -> list[str]:
+        made_with = {"podCidr": "10.244.0.0/16", "serviceCidr": "10.96.0.0/16"}
+        port = Port(name="demo-vip", immutable_settings=immutable.read(immutable.write(made_with)))
+        return told(replace(CLOUD, ports=(port,)), **keys)
+
+    def test_its_networks_stay(self) -> None:
+        assert self.told() == []
+
+    def test_another_pod_network_is_refused(self) -> None:
+        [line] = self.told(podCidr="10.128.0.0/16")
+        assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
+
+    def test_another_user_is_refused(self) -> None:
+        made_with = cluster().immutable_settings
+        port = Port(name="demo-vip", immutable_settings=immutable.read(immutable.write(made_with)))
+        [line] = told(replace(CLOUD, ports=(port,)), sshUser="ubuntu")
+        assert line.startswith("sshUser = ubuntu: the cluster was made with debian")
+
+    def test_it_does_not_move_to_another_network(self) -> None:
+        networks = (*(CLOUD.networks or ()), CloudNetwork(id="3", name="demo"))
+
+        def made_in(network: str, **keys: object) -> str:
+            port = Port(name="demo-vip", network_id=network)
+            return "\n".join(told(replace(CLOUD, networks=networks, ports=(port,)), **keys))
+
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        assert made_in("3") == ""
+        assert "network: the cluster was made in the network tenant" in made_in("2")
+        words = "network = tenant: the cluster was made in the network demo"
+        assert words in made_in("3", existingNetwork=existing)
+        assert "was made in" not in made_in("2", existingNetwork=existing)
+
+    def test_the_volume_that_etcd_is_on_is_not_taken_away(self) -> None:
+        facts = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
+        [line] = told(facts)
+        assert line.startswith(
+            "controlPlane.etcdVolume: etcd's data is on the volume demo-control-plane-2-etcd"
+        )
+        assert told(facts, controlPlane={"etcdVolume": {"size": 10}}) == []
+        assert told(facts, controlPlaneCount=1) == []
+
+    @pytest.mark.parametrize("size", [5, 20])
+    def test_a_volume_that_etcd_runs_on_keeps_its_size(self, size: int) -> None:
+        facts = replace(CLOUD, volumes={f"demo-control-plane-{i}-etcd": 10 for i in range(3)})
+        [line] = told(facts, controlPlane={"etcdVolume": {"size": size}})
+        assert line.startswith(
+            f"controlPlane.etcdVolume.size = {size}: the volume demo-control-plane-0-etcd has "
+            "10 GiB"
+        )
+        assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
+        assert "## A larger volume for etcd" in OPERATIONS.read_text()
+
+    def test_volumes_that_are_enlarged_one_by_one_hold_nothing_up(self) -> None:
+        facts = replace(
+            CLOUD, volumes={"demo-control-plane-0-etcd": 20, "demo-control-plane-1-etcd": 10}
+        )
+        for size in (10, 20):
+            assert told(facts, controlPlane={"etcdVolume": {"size": size}}) == []
+
+    def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
+        port = Port(name="demo-vip", immutable_settings=immutable.read("by a = hand"))
+        assert told(replace(CLOUD, ports=(port,)), podCidr="10.128.0.0/16") == []
+
+
+class TestExistingNetwork:
+    def told(self, host_cidr: str = "192.168.0.0/26", **subnet: object) -> list[str]:
+        known: Mapping[str, Any] = {
+            "id": "s",
+            "name": "tenant-v4",
+            "network_id": "2",
+            "cidr": IPv4Network("192.168.0.0/24"),
+            "router": IPv4Address("192.168.0.1"),
+            "pools": ((IPv4Address("192.168.0.64"), IPv4Address("192.168.0.254")),),
+        }
+        taken = Port(name="nas", addresses=frozenset({IPv4Address("192.168.0.74")}), network_id="2")
+        facts = replace(CLOUD, subnets=(Subnet(**{**known, **subnet}),), ports=(taken,))
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        return told(facts, hostCidr=host_cidr, existingNetwork=existing)
+
+    def test_a_part_outside_of_the_pools_is_good(self) -> None:
+        assert self.told() == []
+
+    def test_the_machines_must_be_in_the_subnet(self) -> None:
+        assert (
+            "must lie in the subnet tenant-v4, which is 192.168.0.0/24"
+            in self.told("192.168.1.0/26")[0]
+        )
+
+    def test_an_address_that_neutron_may_give_away_is_refused(self) -> None:
+        lines = self.told("192.168.0.128/26")
+        assert "in the allocation pool 192.168.0.64-192.168.0.254 of tenant-v4" in lines[0]
+
+    def test_an_address_that_another_has_is_refused(self) -> None:
+        lines = self.told("192.168.0.64/26", pools=())
+        assert "would give 192.168.0.74 to demo-vip, but nas has it" in lines[0]
+
+    def test_the_routers_address_is_refused(self) -> None:
+        lines = self.told(router=IPv4Address("192.168.0.10"))
+        assert "would give 192.168.0.10, the subnet's router, to demo-vip" in lines[0]
+
+    def test_names_are_checked(self) -> None:
+        existing = {"network": "tennant", "subnet": "x", "router": "edge"}
+        lines = told(existingNetwork=existing)
+        assert "existingNetwork.network = tennant: no such network; did you mean tenant?" in lines
+        assert "existingNetwork.router = edge: no such router; this project sees no router" in lines
+
+
+def test_a_cloud_without_cinder_or_octavia_says_what_to_switch_off() -> None:
+    bare = replace(CLOUD, services=frozenset(), volume_types=None)
+    lines = told(bare, gateway={"volume": {"size": 20}}, addons={"loadBalancer": "octavia"})
+    assert [line.split(" = ")[0] for line in lines] == [
+        "gateway.volume",
+        "addons.cinderCsi.enabled",
+        "addons.loadBalancer",
+    ]
+
+
+class TestQuotas:
+    # The cluster: 2 gateways, 3 control planes, 2 workers, each of 2 cores and 4096 MiB.
+    def told(self, limits: dict[str, tuple[int, int]], **more: Any) -> list[str]:
+        known = {name: Limit(limit=limit, used=used) for name, (limit, used) in limits.items()}
+        servers = more.pop("servers", ())
+        return told(replace(CLOUD, limits=known, servers=servers), **more)
+
+    def there(self, *names: str) -> tuple[Server, ...]:
+        return tuple(Server(name=name, cores=2, memory=4096) for name in names)
+
+    def test_what_is_free_may_be_used_up(self) -> None:
+        assert self.told({"instances": (10, 3), "cores": (14, 0), "memory": (28672, 0)}) == []
+
+    def test_no_limit_is_no_limit(self) -> None:
+        assert self.told({"instances": (UNLIMITED, 100)}) == []
+
+    def test_one_instance_too_many_is_refused_with_the_numbers(self) -> None:
+        (line,) = self.told({"instances": (10, 4)})
+        assert line == (
+            "gatewayCount=2, controlPlaneCount=3, workerCount=2: the quota for instances is too "
+            "small: "
+            "7 more needed, 6 of 10 free; ask for a larger quota, or set fewer machines"
+        )
+
+    @pytest.mark.parametrize("name", ["cores", "memory", "ports", "floatingIps", "routers"])
+    def test_each_quota_counts(self, name: str) -> None:
+        assert len(self.told({name: (1, 1)})) == 1
+
+    def test_machines_that_are_there_are_not_asked_for_again(self) -> None:
+        control_planes = self.there(
+            "demo-control-plane-0", "demo-control-plane-1", "demo-control-plane-2"
+        )
+        more = {"servers": (*control_planes, *self.there("demo-gateway-0", "demo-gateway-1"))}
+        assert self.told({"instances": (7, 5), "cores": (14, 10)}, **more) == []
+        assert len(self.told({"instances": (7, 5)}, workerCount=3, **more)) == 1
+
+    def test_machines_of_other_clusters_are_not_ours(self) -> None:
+        others = self.there("demo-control-plane-9", "demo-2-control-plane-0")
+        assert len(self.told({"instances": (8, 2)}, servers=others)) == 1
+
+    def test_a_larger_flavor_takes_the_difference(self) -> None:
+        names = [
+            f"demo-{role}-{i}" for role in ("gateway", "control-plane", "worker") for i in range(3)
+        ]
+        small = tuple(Server(name=name, cores=1, memory=2048) for name in names)
+        assert needs(cluster(), replace(CLOUD, servers=small))["cores"] == 7
+
+    def test_volumes_are_counted_with_their_sizes(self) -> None:
+        got = needs(
+            cluster(controlPlane={"volume": {"size": 20}, "etcdVolume": {"size": 10}}),
+            replace(
+                CLOUD,
+                servers=self.there("demo-control-plane-0"),
+                volumes={"demo-control-plane-0-etcd": 10},
+            ),
+        )
+        assert (got["volumes"], got["gigabytes"]) == (4, 60)
+
+    def test_a_cluster_that_is_complete_needs_nothing(self) -> None:
+        servers = [f"demo-{role}-{i}" for role, n in ROLES.items() for i in range(n)]
+        facts = replace(
+            CLOUD,
+            servers=self.there(*servers),
+            ports=tuple(Port(name=name) for name in (*servers, "demo-vip")),
+            networks=(*(CLOUD.networks or ()), CloudNetwork(id="3", name="demo")),
+            routers=frozenset({"demo"}),
+            floating_ips=(FloatingIp(address=IPv4Address("203.0.113.10"), port="demo-vip"),),
+            security_groups={
+                f"demo-{g}": 99 for g in ("gateway", "node", "control-plane", "worker")
+            },
+            server_groups=frozenset({"demo-gateway", "demo-control-plane", "demo-worker"}),
+        )
+        assert {name: n for name, n in needs(cluster(), facts).items() if n} == {}
+
+    def test_a_pool_must_fit_into_its_server_group(self) -> None:
+        (line,) = self.told({"serverGroupMembers": (10, 0)}, workerCount=11)
+        assert line.startswith("workerCount = 11: a server group may have 10 members")
+
+
+ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
+
+CLOUDS = """
+clouds:
+  lab:
+    region_name: one
+    cacert: {ca}
+    auth: {{auth_url: https://cloud.example.org:5000/v3, username: me, password: hunter2}}
+"""
+
+
+def keys(**values: str) -> Callable[[str], str | None]:
+    """The keys of the OpenStack provider in a stack's configuration."""
+    return values.get
+
+
+class TestBrokenServers:
+    """A server that Nova could not make stays in the state, and an update does not mend it."""
+
+    def told(self, *servers: Server) -> list[str]:
+        return list(warnings(cluster(), replace(CLOUD, servers=servers)))
+
+    def test_it_is_named_with_novas_words_and_the_command_that_replaces_it(self) -> None:
+        (told,) = self.told(
+            Server(name="demo-worker-0", cores=2, memory=4096),
+            Server(name="demo-worker-1", cores=2, memory=4096, error="No valid host was found."),
+        )
+        assert "demo-worker-1 is in ERROR: No valid host was found." in told
+        assert told.endswith("pulumi up --replace '**:Instance::demo-worker-1'")
+
+    def test_nova_may_not_say_why(self) -> None:
+        (told,) = self.told(Server(name="demo-control-plane-0", cores=2, memory=4096, error=""))
+        assert "Nova does not say why" in told
+
+    def test_one_that_is_to_go_anyway_is_not_mentioned(self) -> None:
+        assert self.told(Server(name="demo-worker-9", cores=2, memory=4096, error="x")) == []
+
+    def test_it_does_not_stop_the_run_that_replaces_it(self) -> None:
+        broken = Server(name="demo-worker-1", cores=2, memory=4096, error="x")
+        assert told(replace(CLOUD, servers=(broken,))) == []
+
+
+class TestLogin:
+    """The settings are those of the OpenStack provider, in the provider's order."""
+
+    def test_a_named_cloud_comes_before_everything_else(self) -> None:
+        got = login(keys(cloud="mine"), {"OS_CLOUD": "other", "OS_AUTH_URL": "https://x"})
+        assert (got.key, got.value) == ("openstack:cloud", "mine")
+        assert got.settings == {"cloud": "mine"}
+
+    def test_the_stack_comes_before_the_environment(self) -> None:
+        got = login(
+            keys(authUrl="https://a", applicationCredentialId="id"),
+            {"OS_AUTH_URL": "https://b", "OS_APPLICATION_CREDENTIAL_SECRET": "s"},
+        )
+        assert got.settings["auth_type"] == "v3applicationcredential"
+        assert got.settings["auth"] == {
+            "auth_url": "https://a",
+            "application_credential_id": "id",
+            "application_credential_secret": "s",
+        }
+
+    def test_a_password_has_the_default_domain(self) -> None:
+        env = {"OS_AUTH_URL": "https://a", "OS_USERNAME": "u", "OS_PROJECT_NAME": "p"}
+        auth = login(keys(), env).settings["auth"]
+        assert (auth["user_domain_id"], auth["project_domain_id"]) == ("default", "default")
+
+    def test_a_certificate_may_go_unchecked(self) -> None:
+        assert login(keys(), {"OS_CLOUD": "x", "OS_INSECURE": "true"}).settings["verify"] is False
+
+    @pytest.mark.parametrize(
+        "stack",
+        [
+            {"cloud": "mine"},
+            {
+                "authUrl": "https://a",
+                "userName": "u",
+                "password": "p",
+                "tenantName": "t",
+                "defaultDomain": "d",
+                "insecure": "true",
+                "cacertFile": "ca.pem",
+            },
+            {
+                "authUrl": "https://a",
+                "applicationCredentialId": "id",
+                "applicationCredentialSecret": "s",
+            },
+            {"authUrl": "https://a", "token": "t", "tenantId": "i", "region": "r"},
+        ],
+    )
+    def test_a_program_beside_the_stack_logs_in_alike(self, stack: dict[str, str]) -> None:
+        beside = login(keys(), login_variables(keys(**stack)))
+        assert beside == login(keys(**stack), {})
+
+    def test_nothing_at_all_says_what_to_set(self) -> None:
+        with pytest.raises(ConfigError, match=r"openstack:cloud: set it .* or OS_CLOUD"):
+            resolve(login(keys(), {}))
+
+    def test_an_unknown_cloud_names_the_nearest(self, clouds: Path) -> None:
+        with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
+            resolve(login(keys(cloud="labb"), {}))
+
+    def test_programs_in_the_cluster_get_no_credentials(self, clouds: Path) -> None:
+        got = endpoint(login(keys(cloud="lab"), {}))
+        assert got.auth_url == "https://cloud.example.org:5000/v3"
+        assert (got.region, got.ca_certificate) == ("one", "PEM")
+        assert "hunter2" not in repr(got)
+
+
+@pytest.fixture
+def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "ca.pem").write_text("PEM")
+    file = tmp_path / "clouds.yaml"
+    file.write_text(CLOUDS.format(ca=tmp_path / "ca.pem"))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
+    return file

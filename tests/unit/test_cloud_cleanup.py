@@ -1,0 +1,85 @@
+"""After a destroy: what the cluster's controllers made is deleted, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace as Thing
+from unittest.mock import MagicMock
+
+import pytest
+from openstack.exceptions import ConflictException
+
+from commands import cloud_cleanup
+
+
+@pytest.fixture
+def cloud() -> MagicMock:
+    """A project with Octavia; an administrator's questions without a project see `theirs` too."""
+    made = MagicMock(current_project_id="ours")
+    made.block_storage.snapshots.return_value = []
+    made.block_storage.volumes.return_value = []
+    for listed in (
+        made.network.ips,
+        made.network.security_groups,
+        made.load_balancer.load_balancers,
+    ):
+        listed.return_value = []
+    return made
+
+
+def listing(*things: Thing) -> Callable[..., list[Thing]]:
+    """What a service tells an administrator."""
+
+    def answer(project_id: str | None = None) -> list[Thing]:
+        return [each for each in things if project_id in (None, each.project)]
+
+    return answer
+
+
+def balancer(status: str, project: str = "ours") -> Thing:
+    return Thing(name="kube_service_demo_a_b", provisioning_status=status, project=project)
+
+
+@pytest.mark.parametrize(
+    ("status", "ordered"),
+    [("ACTIVE", True), ("ERROR", True), ("PENDING_UPDATE", False), ("PENDING_DELETE", False)],
+)
+def test_a_load_balancer_that_is_just_changing_waits_for_the_next_round(
+    cloud: MagicMock, status: str, ordered: bool
+) -> None:
+    cloud.load_balancer.load_balancers = listing(balancer(status))
+    assert cloud_cleanup.sweep(cloud, "demo") == ["load balancer kube_service_demo_a_b"]
+    assert cloud.load_balancer.delete_load_balancer.called is ordered
+
+
+def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) -> None:
+    cloud.load_balancer.load_balancers = listing(balancer("ACTIVE", "theirs"))
+    description = "Floating IP for Kubernetes external service a/b from cluster demo"
+    cloud.network.ips = listing(
+        Thing(description=description, floating_ip_address="198.51.100.9", project="theirs")
+    )
+    assert cloud_cleanup.sweep(cloud, "demo") == []
+    assert not cloud.network.delete_ip.called
+
+
+def test_security_groups_of_load_balancers_go_when_no_port_has_them(cloud: MagicMock) -> None:
+    def group(cluster: str) -> Thing:
+        description = f"Security Group for a/b Service LoadBalancer in cluster {cluster}"
+        return Thing(name=f"lb-sg-{cluster}", description=description, project="ours")
+
+    cloud.network.security_groups = listing(group("demo"), group("other-demo"))
+    cloud.network.delete_security_group.side_effect = ConflictException
+    assert cloud_cleanup.sweep(cloud, "demo") == ["security group lb-sg-demo"]
+    assert cloud.network.delete_security_group.call_count == 1
+
+
+def test_nothing_is_deleted_while_the_cluster_has_servers(
+    cloud: MagicMock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.compute.servers.return_value = [Thing(name="demo-worker-0", metadata={"cluster": "demo"})]
+    cloud.load_balancer.load_balancers = listing(balancer("ACTIVE"))
+    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
+    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    assert cloud_cleanup.main("demo") == 1
+    assert "demo-worker-0" in capsys.readouterr().out
+    assert not cloud.load_balancer.delete_load_balancer.called
