@@ -12,7 +12,7 @@ from components import backups, kubeadm
 from components.gateway import Gateway
 from components.machine import Machine, MachineArgs, server_group
 from components.network import Network
-from components.node import GATE_SCRIPTS, Node, NodeArgs
+from components.node import MEMBERSHIP_SCRIPTS, Node, NodeArgs
 from components.pki import Pki
 from components.rollout import Memberships, NodeOutput, RolloutOrder
 from components.ssh import Script, connection, environment_file, scripts
@@ -82,11 +82,11 @@ class ControlPlane(pulumi.ComponentResource):
         )
         self.api_ready = Script(
             f"{name}-api",
-            "gate.sh",
+            "cluster/gate.sh",
             "api",
             login=connection(args.gateway.login),
             files={
-                **scripts(*GATE_SCRIPTS),
+                **scripts(*MEMBERSHIP_SCRIPTS),
                 "node.env": environment_file({**args.environment, "NODE_NAME": name}),
                 "kubeconfig": self.gateway_kubeconfig,
             },
@@ -157,18 +157,11 @@ class ControlPlane(pulumi.ComponentResource):
                 machine_id=machine.server.id,
                 login=machine.login(machine.keys.real.public_key_openssh),
                 gateway=args.gateway,
-                script="control-plane.sh",
+                script="control-plane/control-plane.sh",
                 verb="converge",
                 files={
                     **args.node_files,
-                    **scripts(
-                        "cluster.sh",
-                        "etcd-volume.sh",
-                        "configuration.sh",
-                        "backup.sh",
-                        "bucket.sh",
-                        "restore.sh",
-                    ),
+                    **scripts("cluster", "control-plane", "backup"),
                     **backups.files(args.cluster.backup, args.backup_secret_key),
                     **self._kubeadm_files(index, machine),
                     **self._kubernetes_files(),

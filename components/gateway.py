@@ -202,7 +202,7 @@ class Gateway(pulumi.ComponentResource):
                 boot_files=self._files(index),
                 boot_packages=["haproxy", "keepalived"],
                 boot_commands=[
-                    ["bash", "/etc/openstack-kubernetes/boot/gateway.sh", "configure"],
+                    ["bash", "/etc/openstack-kubernetes/boot/gateway/gateway.sh", "configure"],
                 ],
                 predecessors=predecessors,
             ),
@@ -214,7 +214,7 @@ class Gateway(pulumi.ComponentResource):
         args = self._args
         gateways = args.addresses.gateways[: args.count]
         return {
-            **scripts("lib.sh", "haproxy.sh", "gateway.sh"),
+            **scripts("lib", "gateway"),
             "ca.crt": args.pki.cluster_ca.public,
             "node.env": environment_file(
                 {
@@ -252,10 +252,10 @@ class Gateway(pulumi.ComponentResource):
         )
         return Script(
             f"{machine.name}-configure",
-            "gateway.sh",
+            "gateway/gateway.sh",
             "configure",
             login=connection(self._login(machine.keys.real.public_key_openssh, port)),
-            files={**self._files(index), **scripts("install.sh", "gateway-reboot.sh")},
+            files={**self._files(index), **scripts("install")},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
         )

@@ -97,11 +97,11 @@ class Machine:
         """Give the machine its real SSH host key, over the one-time key. Once for each server."""
         return Script(
             f"{self.name}-host-key",
-            "host-key.sh",
+            "host-key/host-key.sh",
             "install",
             login=connection(to, via=via),
             files={
-                **scripts("lib.sh", "host-key.sh"),
+                **scripts("lib", "host-key"),
                 "node.env": f"NODE_NAME='{self.name}'\n",
                 "host_key": self.keys.real.private_key_openssh,
                 "host_key.pub": self.keys.real.public_key_openssh,

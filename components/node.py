@@ -10,7 +10,7 @@ import pulumi
 from components.gateway import Gateway
 from components.ssh import Script, SshTarget, connection, environment_file, scripts, together
 
-GATE_SCRIPTS = ("lib.sh", "cluster.sh", "gate.sh")
+MEMBERSHIP_SCRIPTS = ("lib", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +58,7 @@ class Node:
             args.verb,
             login=connection(args.login, via=args.gateway.login),
             files={
-                **scripts(
-                    "lib.sh", "host-key.sh", "install.sh", "haproxy.sh", "node.sh", args.script
-                ),
+                **scripts("lib", "host-key", "install", "node"),
                 "node.env": environment.apply(environment_file),
                 **args.files,
             },
@@ -71,12 +69,12 @@ class Node:
         )
         self.gate = Script(
             f"{args.name}-membership",
-            "gate.sh",
+            "cluster/gate.sh",
             "ready",
             on_leave="leave",
             login=connection(args.gateway.login),
             files={
-                **scripts(*GATE_SCRIPTS),
+                **scripts(*MEMBERSHIP_SCRIPTS),
                 "node.env": pulumi.Output.all(environment, args.provider_id).apply(
                     lambda values: environment_file(
                         {

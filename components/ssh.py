@@ -59,15 +59,16 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
     )
 
 
-def scripts(*names: str) -> dict[str, str]:
-    """The named scripts of `userdata/`, as they are."""
-    return {name: _script(name) for name in names}
+def scripts(*folders: str) -> dict[str, str]:
+    """Everything in these folders of `userdata/`, by its path there."""
+    return {name: text for folder in folders for name, text in _scripts(folder).items()}
 
 
 @cache
-def _script(name: str) -> str:
-    # Every node's folder has the same ones: each is read once.
-    return (USERDATA / name).read_text()
+def _scripts(folder: str) -> dict[str, str]:
+    # Every node has the same ones: each is read once.
+    files = sorted(path for path in (USERDATA / folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(USERDATA)): path.read_text() for path in files}
 
 
 def pack(files: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from components.network import Network
 from components.node import Node, NodeArgs
 from components.pki import Pki
 from components.rollout import Memberships, NodeOutput, RolloutOrder
-from components.ssh import SshTarget
+from components.ssh import SshTarget, scripts
 from config.models.cluster import Cluster
 from config.models.machines import ExistingMachine, Pool
 
@@ -176,9 +176,9 @@ class WorkerPool(pulumi.ComponentResource):
                 machine_id=machine_id,
                 login=login,
                 gateway=args.gateway,
-                script="worker.sh",
+                script="worker/worker.sh",
                 verb="prepare",
-                files={**args.node_files, "kubeadm-join.yaml": join},
+                files={**args.node_files, **scripts("worker"), "kubeadm-join.yaml": join},
                 environment={
                     **args.environment,
                     # Workers read the settings in the cluster: a change must make them look.

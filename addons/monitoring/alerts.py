@@ -12,7 +12,7 @@ REPLACED_GROUPS = ("etcd",)
 REPLACED_ALERTS = ("KubeNodeNotReady",)
 # It must not hold back what it waits for.
 REBOOT_OVERDUE = "NodeRebootOverdue"
-# What userdata/backup.sh writes for node-exporter.
+# What userdata/backup/backup.sh writes for node-exporter.
 BACKUP_METRIC = "openstack_kubernetes_etcd_backup_timestamp_seconds"
 
 _FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket{job="kube-etcd"}'

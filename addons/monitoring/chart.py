@@ -52,7 +52,7 @@ AFTER_ITS_KINDS = {
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
 _NOT_THE_NODES = "^/(dev|proc|run|sys|var/lib/kubelet)($|/)"
-# Where scripts of the nodes leave numbers for node-exporter (userdata/lib.sh).
+# Where scripts of the nodes leave numbers for node-exporter (userdata/lib/lib.sh).
 _NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
 # Prometheus deletes the oldest metrics rather than fill its volume.
 _FULL_PERCENT = 85

@@ -1,4 +1,4 @@
-"""The node image: the base system, baked by userdata/bake.sh from the lab's own programs."""
+"""The node image: the base system, baked by userdata/install from the lab's own programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.image import archives, base, programs
 from lab.paths import CACHE, LOGS, PROJECT, ensure
 
 ARTIFACTS = Path("opt/openstack-kubernetes/artifacts")
-_SCRIPTS = ("install.sh", "bake.sh")
+_SCRIPTS = PROJECT / "userdata/install"
 _ON_NODE = ("kubeadm", "kubelet", "kubectl")
 _FILES = Path(__file__).with_name("node-files")
 
@@ -80,19 +80,20 @@ def _artifacts(root: Path, releases: Sequence[str]) -> None:
 
 def _bake(root: Path, release: str, parts: Sequence[Path]) -> None:
     work = ensure(root / "opt/bake")
-    for script in _SCRIPTS:
-        shutil.copyfile(PROJECT / "userdata" / script, work / script)
+    shutil.copytree(_SCRIPTS, work / "install")
     for part in parts:
         os.link(part, work / part.name)
     log = ensure(LOGS) / "image-node.log"
-    with step(f"userdata/bake.sh (log: {log})"):
+    with step(f"userdata/install/bake.sh (log: {log})"):
         result = base.run_inside(
-            root, ["bash", "/opt/bake/bake.sh", "/opt/bake"], {"KUBERNETES_VERSION": release}
+            root,
+            ["bash", "/opt/bake/install/bake.sh", "/opt/bake"],
+            {"KUBERNETES_VERSION": release},
         )
     log.write_bytes(result.stdout)
     if result.returncode != 0:
         tail = "\n".join(result.stdout.decode(errors="replace").splitlines()[-8:])
-        raise LabError(f"userdata/bake.sh failed, see {log}:\n{tail}")
+        raise LabError(f"userdata/install/bake.sh failed, see {log}:\n{tail}")
     shutil.rmtree(work)
 
 
@@ -117,7 +118,7 @@ def _fingerprint(releases: Sequence[str], parts: Sequence[Path]) -> str:
     texts = [f"{path.name} {found.st_size} {found.st_mtime_ns}" for path, found in fetched.items()]
     texts += [path.name for path in parts if path not in fetched]
     digest = hashlib.sha256("\0".join([*releases, *texts]).encode())
-    files = [PROJECT / "userdata" / script for script in _SCRIPTS]
+    files = sorted(p for p in _SCRIPTS.rglob("*") if p.is_file())
     files += [Path(__file__), *sorted(p for p in _FILES.rglob("*") if p.is_file())]
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

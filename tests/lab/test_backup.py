@@ -113,7 +113,7 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     told = cluster.ssh(CONTROL_PLANES[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
     assert 'place="disk"' in told
     assert 'place="bucket"' in told
-    listed = cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/backup.sh list 2>/dev/null")
+    listed = cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/backup/backup.sh list 2>/dev/null")
     assert set(store.names()) <= set(listed.split())
 
 
@@ -125,7 +125,7 @@ def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
 
 def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
     lose(*CONTROL_PLANES[:2])
-    cluster.ssh(CONTROL_PLANES[2], f"sudo {SCRIPTS}/control-plane.sh alone")
+    cluster.ssh(CONTROL_PLANES[2], f"sudo {SCRIPTS}/control-plane/control-plane.sh alone")
     assert remembered(cluster) == {"before-the-loss"}
     cluster.up("--refresh")
     assert_whole(cluster)
@@ -175,8 +175,8 @@ def test_then_the_setting_can_go_and_nothing_else_changes(
 def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cluster) -> None:
     remember(cluster, "after-the-last-backup")
     lose(*CONTROL_PLANES)
-    assert f"{SCRIPTS}/control-plane.sh adopt" in refused(cluster)
-    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane.sh adopt")
+    assert f"{SCRIPTS}/control-plane/control-plane.sh adopt" in refused(cluster)
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane/control-plane.sh adopt")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-restore", "after-the-last-backup"}
@@ -188,7 +188,7 @@ def test_going_back_to_the_data_that_was_set_aside_loses_nothing_either(cluster:
     lose(*CONTROL_PLANES)
     refused(cluster)
     oldest = sorted(set_aside(cluster))[0]
-    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane.sh adopt {oldest}")
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane/control-plane.sh adopt {oldest}")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-backup"}

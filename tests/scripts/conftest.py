@@ -100,9 +100,8 @@ class Machine:
         self.fakes = base / "fakes"
         for folder in (self.root, self.folder, self.fakes):
             folder.mkdir()
-        for script in USERDATA.glob("*.sh"):
-            shutil.copy(script, self.folder)
-        self.write("install.sh", '#!/bin/bash\nkubeadm fake-install "$@"\n')
+        shutil.copytree(USERDATA, self.folder, dirs_exist_ok=True)
+        self.write("install/install.sh", '#!/bin/bash\nkubeadm fake-install "$@"\n')
         (self.fakes / "fake").write_text(FAKE)
         (self.fakes / "fake").chmod(0o755)
         for name in FAKED:
@@ -165,7 +164,9 @@ class Machine:
 
     def lib(self, commands: str) -> Result:
         """Run commands with lib.sh loaded."""
-        return self.bash(["bash", "-c", f"source ./lib.sh\n{commands}", "trial.sh", "check"], "")
+        return self.bash(
+            ["bash", "-c", f"source ./lib/lib.sh\n{commands}", "trial.sh", "check"], ""
+        )
 
     def bash(self, command: Sequence[str], stdin: str) -> Result:
         (self.fakes / "rules").write_text(json.dumps(self.rules))

@@ -53,7 +53,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
 
 
 def take(machine: Machine) -> Result:
-    return machine.run("backup.sh", "take")
+    return machine.run("backup/backup.sh", "take")
 
 
 def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) -> None:
@@ -195,7 +195,7 @@ def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:
     machine.place(f"{BACKUPS}/20260102T000000Z-demo-control-plane-0.db.gz")
     there = f"{BACKUP_FOLDER}/20260101T000000Z-demo-control-plane-1.db.gz"
     store(machine, "list-type=2", listing(there))
-    result = machine.run("backup.sh", "list")
+    result = machine.run("backup/backup.sh", "list")
     assert result.status == 0, result
     assert "  20260102T000000Z-demo-control-plane-0.db.gz\n" in result.stdout
     assert f"  {there}\n" in result.stdout

@@ -10,7 +10,7 @@ from tests.scripts.conftest import Machine, Result
 
 def cluster(machine: Machine, commands: str) -> Result:
     """Run commands with the settings and cluster.sh loaded."""
-    return machine.lib(f"load_env\nsource ./cluster.sh\n{commands}")
+    return machine.lib(f"load_env\nsource ./cluster/cluster.sh\n{commands}")
 
 
 def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:

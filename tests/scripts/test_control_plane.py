@@ -73,7 +73,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
 
 
 def converge(machine: Machine) -> Result:
-    return machine.run("control-plane.sh", "converge")
+    return machine.run("control-plane/control-plane.sh", "converge")
 
 
 def member(machine: Machine, version: str = "v1.36.3") -> Machine:
@@ -476,7 +476,7 @@ def test_a_volume_with_anything_else_is_not_touched(
 
 def test_at_boot_the_volume_is_mounted_and_never_formatted(volume: Machine) -> None:
     volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
-    assert volume.run("control-plane.sh", "mount").status == 0
+    assert volume.run("control-plane/control-plane.sh", "mount").status == 0
     volume.order("findfs UUID=uuid-1", "e2fsck -p", "mount -o noatime")
     assert not volume.called("mkfs")
 
@@ -935,7 +935,7 @@ def test_a_restore_that_fails_before_its_nodes_are_settled_goes_on_there(
 ) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.answer("delete node --selector", status=1)
-    script = machine.folder / "restore.sh"
+    script = machine.folder / "control-plane/restore.sh"
     script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
     assert converge(machine).status == 1
     assert not machine.has(f"{STATE}/member")
@@ -994,7 +994,7 @@ def set_aside(machine: Machine) -> list[str]:
 
 
 def adopt(machine: Machine, *folder: Path) -> Result:
-    return machine.run("control-plane.sh", "adopt", *map(str, folder))
+    return machine.run("control-plane/control-plane.sh", "adopt", *map(str, folder))
 
 
 def careless(machine: Machine) -> Machine:
@@ -1296,7 +1296,7 @@ def test_a_lone_survivor_goes_on_by_itself(make: Callable[..., Machine]) -> None
         f"shutil.copy(os.path.join(here, '../root/{ETCD}'),"
         " os.path.join(here, f'manifest-{len(os.listdir(here))}'))",
     )
-    result = machine.run("control-plane.sh", "alone")
+    result = machine.run("control-plane/control-plane.sh", "alone")
     assert result.status == 0, result
     written = sorted(machine.fakes.glob("manifest-*"), key=lambda path: path.stat().st_mtime_ns)
     first, second = (path.read_text() for path in written)
@@ -1311,7 +1311,7 @@ def test_a_lone_survivor_goes_on_by_itself(make: Callable[..., Machine]) -> None
 def test_a_cut_off_survivor_loses_the_flag_first(make: Callable[..., Machine]) -> None:
     machine = survivor(make())
     machine.place(ETCD, MANIFEST + "    - --force-new-cluster\n")
-    assert machine.run("control-plane.sh", "alone").status == 0
+    assert machine.run("control-plane/control-plane.sh", "alone").status == 0
     assert machine.read(ETCD) == MANIFEST
     assert len(machine.called("systemctl stop kubelet")) == 1
 
@@ -1321,9 +1321,9 @@ def test_a_survivor_whose_api_stays_away_does_not_keep_the_flag(
 ) -> None:
     machine = survivor(make())
     machine.answer("^curl .*10.8.0.21:6443/readyz", status=7)
-    script = machine.folder / "control-plane.sh"
+    script = machine.folder / "control-plane/control-plane.sh"
     script.write_text(script.read_text().replace("wait_for 240", "wait_for 0"))
-    result = machine.run("control-plane.sh", "alone")
+    result = machine.run("control-plane/control-plane.sh", "alone")
     assert result.status == 1
     assert "the API server of this machine is not ready" in result.log
     assert machine.read(ETCD) == MANIFEST
@@ -1340,7 +1340,7 @@ def test_a_member_that_kept_the_flag_loses_it(make: Callable[..., Machine]) -> N
 def test_reset_ends_the_backups(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make(BACKUP_HOURS="6"))
     assert converge(machine).status == 0
-    assert machine.run("control-plane.sh", "reset").status == 0
+    assert machine.run("control-plane/control-plane.sh", "reset").status == 0
     assert not machine.has(TIMER)
     assert not machine.has("etc/openstack-kubernetes/bucket.env")
 
@@ -1348,7 +1348,7 @@ def test_reset_ends_the_backups(make: Callable[..., Machine]) -> None:
 def test_nobody_goes_on_alone_beside_another_one(make: Callable[..., Machine]) -> None:
     machine = survivor(make())
     others(machine, a22=LISTENING)
-    result = machine.run("control-plane.sh", "alone")
+    result = machine.run("control-plane/control-plane.sh", "alone")
     assert result.status == 1
     assert "another control plane is there (10.8.0.22" in result.log
     assert machine.read(ETCD) == MANIFEST

@@ -96,11 +96,11 @@ def control_plane(make: Callable[..., Machine]) -> Callable[..., Machine]:
 
 
 def ready(machine: Machine) -> Result:
-    return machine.run("gate.sh", "ready")
+    return machine.run("cluster/gate.sh", "ready")
 
 
 def leave(machine: Machine) -> Result:
-    return machine.run("gate.sh", "leave")
+    return machine.run("cluster/gate.sh", "leave")
 
 
 # --- ready --------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_without_the_api_it_says_so(make: Callable[..., Machine]) -> None:
     machine.answer("get --raw /readyz", status=1, complains="connection refused\n")
     for verb in ("api", "ready", "leave"):
         machine.environment["API_TIMEOUT"] = "0"
-        result = machine.run("gate.sh", verb)
+        result = machine.run("cluster/gate.sh", verb)
         assert result.status == 1
         assert "the API does not answer from this gateway: connection refused" in result.log
 

@@ -57,7 +57,7 @@ def section(text: str, head: str) -> str:
 
 def test_haproxy(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    assert machine.run("gateway.sh", "configure").status == 0
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     config = machine.read(HAPROXY)
     front = section(config, "frontend api")
     for bind in ("10.8.0.10:6443", "127.0.0.1:6443", "127.0.0.1:7443"):
@@ -81,21 +81,21 @@ def test_the_ingress_is_told_the_clients_address_when_it_wants_to(
     gateway: Callable[..., Machine],
 ) -> None:
     machine = gateway(INGRESS_PROXY_PROTOCOL="true")
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     assert "send-proxy-v2 check-send-proxy" in section(machine.read(HAPROXY), "listen ingress-http")
 
 
 @pytest.mark.parametrize("missing", ["INGRESS_ADDRESSES", "INGRESS_HTTP_PORT"])
 def test_no_ingress_no_port_80(gateway: Callable[..., Machine], missing: str) -> None:
     machine = gateway(**{missing: ""})
-    assert machine.run("gateway.sh", "configure").status == 0
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     assert "ingress-http\n" not in machine.read(HAPROXY)
 
 
 def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     (machine.folder / "ca.crt").unlink()
-    assert machine.run("gateway.sh", "configure").status == 0
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     config = machine.read(HAPROXY)
     assert "frontend api" not in config
     assert "listen ssh-0" in config
@@ -103,7 +103,7 @@ def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]
 
 def test_gateways_ask_each_other_whether_they_live(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     status = section(machine.read(HAPROXY), "frontend status")
     assert "  bind 10.8.0.12:8405\n  bind 10.8.0.10:8405\n" in status
     assert "path /healthz" in status
@@ -117,7 +117,7 @@ class TestMetrics:
 
     def test_haproxy_and_the_machine_tell_theirs(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
-        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         status = section(machine.read(HAPROXY), "frontend status")
         assert "use-service prometheus-exporter if { path /metrics }" in status
         machine.order("fake-install metrics", f"systemctl restart -- {self.UNIT}")
@@ -127,21 +127,21 @@ class TestMetrics:
 
     def test_a_second_run_restarts_nothing(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
-        machine.run("gateway.sh", "configure")
-        assert machine.run("gateway.sh", "configure").status == 0
+        machine.run("gateway/gateway.sh", "configure")
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called("systemctl restart")
 
     def test_they_stop_when_nobody_asks_any_more(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
-        machine.run("gateway.sh", "configure")
+        machine.run("gateway/gateway.sh", "configure")
         machine.node_env(GATEWAY)
-        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
 
     def test_first_boot_does_without(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
-        (machine.folder / "install.sh").unlink()
-        assert machine.run("gateway.sh", "configure").status == 0
+        (machine.folder / "install/install.sh").unlink()
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called(self.UNIT)
 
 
@@ -158,7 +158,7 @@ class TestReboots:
         self, gateway: Callable[..., Machine]
     ) -> None:
         machine = gateway(**self.WINDOW)
-        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         timer = machine.read(f"etc/systemd/system/{self.UNIT}.timer")
         assert "OnCalendar=*-*-* *:04/20:00 UTC\n" in timer
         machine.order("systemctl daemon-reload", f"systemctl restart -- {self.UNIT}.timer")
@@ -169,26 +169,26 @@ class TestReboots:
 
     def test_a_second_run_starts_nothing_anew(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(**self.WINDOW)
-        machine.run("gateway.sh", "configure")
-        assert machine.run("gateway.sh", "configure").status == 0
+        machine.run("gateway/gateway.sh", "configure")
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called("systemctl restart")
 
     def test_they_end_when_they_are_not_wanted_any_more(
         self, gateway: Callable[..., Machine]
     ) -> None:
         machine = gateway(**self.WINDOW)
-        machine.run("gateway.sh", "configure")
+        machine.run("gateway/gateway.sh", "configure")
         machine.node_env(GATEWAY)
-        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         machine.order(f"systemctl --quiet disable --now -- {self.UNIT}.timer", "daemon-reload")
         assert not machine.has(f"etc/systemd/system/{self.UNIT}.timer")
-        assert machine.run("gateway.sh", "configure").status == 0
+        assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called(self.UNIT)
 
 
 def test_keepalived(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     config = machine.read(KEEPALIVED)
     for line in (
         "vrrp_version 3", "vrrp_garp_master_repeat 3", "enable_script_security", "state BACKUP",
@@ -203,16 +203,16 @@ def test_keepalived(gateway: Callable[..., Machine]) -> None:
 
 def test_who_stays_still_hears_the_gateway_that_leaves(gateway: Callable[..., Machine]) -> None:
     machine = gateway(GATEWAY_ADDRESSES="10.8.0.11 10.8.0.12 10.8.0.13")
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     machine.node_env(GATEWAY)
-    assert machine.run("gateway.sh", "configure").status == 0
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     assert machine.called("systemctl reload") == ["systemctl reload -- haproxy.service"]
     assert "    10.8.0.13\n" in machine.read(KEEPALIVED)
 
 
 def test_sshd_takes_many_at_once(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     config = machine.read("etc/ssh/sshd_config.d/10-openstack-kubernetes.conf")
     assert "MaxStartups 200:30:400\nMaxSessions 200\n" in config
     assert "PasswordAuthentication no\n" in config
@@ -221,12 +221,12 @@ def test_sshd_takes_many_at_once(gateway: Callable[..., Machine]) -> None:
 
 def test_a_second_run_touches_nothing_and_a_change_reloads(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
-    assert machine.run("gateway.sh", "configure").status == 0
+    machine.run("gateway/gateway.sh", "configure")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     changing = ("start", "restart", "reload", "try-reload-or-restart", "enable")
     assert not [line for line in machine.called("systemctl") if line.split()[1] in changing]
     machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     assert machine.called("systemctl reload") == ["systemctl reload -- haproxy.service"]
     assert not machine.called("restart")
 
@@ -234,7 +234,7 @@ def test_a_second_run_touches_nothing_and_a_change_reloads(gateway: Callable[...
 def test_a_unit_that_is_down_is_started(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.answer("^systemctl is-(active|enabled)", status=3)
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     for unit in ("haproxy", "keepalived"):
         assert machine.called(f"systemctl --quiet enable -- {unit}.service")
         assert machine.called(f"systemctl start -- {unit}.service")
@@ -242,33 +242,33 @@ def test_a_unit_that_is_down_is_started(gateway: Callable[..., Machine]) -> None
 
 def test_a_bad_configuration_is_not_put_in_place(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     before = machine.read(HAPROXY)
     machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
     machine.answer("^haproxy -c", status=1, complains="parsing [x:1] : nonsense")
-    result = machine.run("gateway.sh", "configure")
+    result = machine.run("gateway/gateway.sh", "configure")
     assert result.status == 1
     assert "HAProxy refuses its configuration: parsing [x:1] : nonsense" in result.log
     assert machine.read(HAPROXY) == before
 
 
 def test_an_address_that_is_not_a_gateways_is_named(gateway: Callable[..., Machine]) -> None:
-    result = gateway(GATEWAY_ADDRESSES="10.8.0.11").run("gateway.sh", "configure")
+    result = gateway(GATEWAY_ADDRESSES="10.8.0.11").run("gateway/gateway.sh", "configure")
     assert "NODE_IP 10.8.0.12 is not one of GATEWAY_ADDRESSES (10.8.0.11)" in result.log
 
 
-def test_first_boot_needs_no_more_than_five_files(gateway: Callable[..., Machine]) -> None:
+def test_first_boot_needs_no_more_than_user_data_brings(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     for path in machine.folder.iterdir():
-        if path.name not in {"lib.sh", "haproxy.sh", "gateway.sh", "node.env", "ca.crt"}:
-            path.unlink()
-    assert machine.run("gateway.sh", "configure").status == 0
+        if path.is_dir() and path.name not in {"lib", "gateway"}:
+            shutil.rmtree(path)
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
     assert not machine.called("fake-install")
 
 
 def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     assert machine.called("fake-install kubectl")
 
 
@@ -286,7 +286,7 @@ def test_haproxy_itself_takes_the_configuration(
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     machine.write("ca.crt", certificate)
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     # The machine that runs the tests may have no user haproxy.
     config = re.sub(r"\n  (user|group) haproxy", "", machine.read(HAPROXY))
     config = re.sub(r"stats socket \S+", "stats socket /run/haproxy.sock", config)
@@ -310,7 +310,7 @@ def test_keepalived_itself_takes_the_configuration(
     gateway: Callable[..., Machine], tmp_path: Path
 ) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     # An interface that is there, and a script that root alone may write, which no test's can be.
     config = machine.read(KEEPALIVED).replace("eth7", INTERFACES[0])
     config = re.sub(r'script ".*"', 'script "/bin/true"', config)
@@ -326,7 +326,7 @@ def test_keepalived_itself_takes_the_configuration(
 
 def test_the_health_script_asks_haproxy(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
-    machine.run("gateway.sh", "configure")
+    machine.run("gateway/gateway.sh", "configure")
     script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
     assert script.stat().st_mode & 0o777 == 0o755
     assert "</dev/tcp/127.0.0.1/8404" in script.read_text().replace("<>", "<")

@@ -43,7 +43,7 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..
 
 
 def rebooted(machine: Machine) -> bool:
-    result = machine.run("gateway-reboot.sh", "check")
+    result = machine.run("gateway/gateway-reboot.sh", "check")
     assert result.status == 0, result
     return REBOOT in machine.calls
 
@@ -80,7 +80,7 @@ def test_only_in_the_maintenance_window(
 
 def test_a_time_zone_that_is_not_there_is_named(gateway: Callable[..., Machine]) -> None:
     machine = gateway(REBOOT_TIME_ZONE="Mars/Olympus")
-    result = machine.run("gateway-reboot.sh", "check")
+    result = machine.run("gateway/gateway-reboot.sh", "check")
     assert result.status == 1
     assert "does not know the time zone Mars/Olympus" in result.log
 

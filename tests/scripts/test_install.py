@@ -16,8 +16,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="install.sh asks for r
 
 def run(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a copy of the script in a folder of its own, so that no node.env is beside it."""
-    script = folder / "install.sh"
-    script.write_bytes((USERDATA / "install.sh").read_bytes())
+    script = folder / "install/install.sh"
+    script.parent.mkdir(exist_ok=True)
+    script.write_bytes((USERDATA / "install/install.sh").read_bytes())
     return subprocess.run(
         ["bash", script, *words],
         env={"PATH": os.environ["PATH"], **environment},
@@ -40,10 +41,11 @@ def test_the_environment_wins_over_node_env(tmp_path: Path) -> None:
 
 def functions(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
     """Run lines with the script's functions defined and its main program left out."""
-    text = (USERDATA / "install.sh").read_text()
+    text = (USERDATA / "install/install.sh").read_text()
     head, _, tail = text.rpartition('main "$@"')
     assert not tail.strip()
-    script = folder / "functions.sh"
+    script = folder / "install/functions.sh"
+    script.parent.mkdir(exist_ok=True)
     script.write_text(f"{head}\n{lines}\n")
     return subprocess.run(["bash", script], capture_output=True, text=True, check=False)
 
@@ -230,9 +232,9 @@ class TestUpdates:
     def configure(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
         etc = folder / "etc"
         (etc / "systemd/system").mkdir(parents=True, exist_ok=True)
-        text = (USERDATA / "install.sh").read_text().replace("/etc/", f"{etc}/")
+        text = (USERDATA / "install/install.sh").read_text().replace("/etc/", f"{etc}/")
         head, _, _ = text.rpartition('main "$@"')
-        script = folder / "functions.sh"
+        script = folder / "install/functions.sh"
         script.write_text(
             f"""{head}
             running() {{ true; }}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scripts.conftest import USERDATA, Machine
 
-SCRIPTS = sorted(path.name for path in USERDATA.glob("*.sh"))
+SCRIPTS = sorted(str(path.relative_to(USERDATA)) for path in USERDATA.rglob("*.sh"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -150,7 +150,7 @@ def test_packages_are_installed_only_for_what_is_missing(machine: Machine) -> No
 
 def test_a_second_run_waits_for_the_first(machine: Machine) -> None:
     machine.environment["LOCK_TIMEOUT"] = "0"
-    result = machine.lib("lock\nbash -c 'source ./lib.sh\nlock' inner.sh 9>&- || echo refused")
+    result = machine.lib("lock\nbash -c 'source ./lib/lib.sh\nlock' inner.sh 9>&- || echo refused")
     assert "another run is at work" in result.log
     assert result.stdout == "refused\n"
 
@@ -175,12 +175,12 @@ def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Ma
     assert key.exists(), "a machine's own key is none of our business"
     machine.write("host_key", "real\n")
     machine.write("host_key.pub", "public\n")
-    assert machine.run("host-key.sh", "install").status == 0
+    assert machine.run("host-key/host-key.sh", "install").status == 0
     assert machine.called("systemctl try-reload-or-restart ssh")
     assert machine.read("etc/ssh/ssh_host_ecdsa_key") == "real\n"
     assert (machine.root / "etc/ssh/ssh_host_ecdsa_key").stat().st_mode & 0o777 == 0o600
     assert key.exists()
-    assert machine.run("host-key.sh", "install").status == 0
+    assert machine.run("host-key/host-key.sh", "install").status == 0
     assert machine.calls == []
     machine.lib("load_env\ndrop_one_time_host_key")
     assert not key.exists()

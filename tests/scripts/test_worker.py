@@ -39,14 +39,16 @@ def joined(machine: Machine, version: str = "v1.36.3") -> Machine:
 
 
 def join(machine: Machine) -> Result:
-    return machine.run("worker.sh", "join", stdin="token: secret\n")
+    return machine.run("worker/worker.sh", "join", stdin="token: secret\n")
 
 
 def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert worker.called("fake-install all")
     library = worker.root / "usr/local/lib/openstack-kubernetes"
-    assert {"lib.sh", "worker.sh", "haproxy.sh"} <= {path.name for path in library.iterdir()}
+    assert {"lib/lib.sh", "worker/worker.sh", "lib/haproxy.sh"} <= {
+        str(path.relative_to(library)) for path in library.rglob("*.sh")
+    }
     for name in ("node.env", "kubeadm-join.yaml", "ca.crt"):
         assert worker.has(f"etc/openstack-kubernetes/{name}")
     assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")
@@ -54,9 +56,9 @@ def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
 
 
 def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:
-    worker.run("worker.sh", "prepare")
+    worker.run("worker/worker.sh", "prepare")
     worker.answer("^kubeadm join", does=SEEN)
-    script = worker.root / "usr/local/lib/openstack-kubernetes/worker.sh"
+    script = worker.root / "usr/local/lib/openstack-kubernetes/worker/worker.sh"
     result = worker.bash([str(script), "join"], "token: secret\n")
     assert result.status == 0, result
     config = worker.root / "etc/openstack-kubernetes/kubeadm-join.yaml"
@@ -74,8 +76,8 @@ def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:
 
 
 def test_state(worker: Machine) -> None:
-    assert worker.run("worker.sh", "state").stdout == "new\n"
-    assert joined(worker).run("worker.sh", "state").stdout == "joined\n"
+    assert worker.run("worker/worker.sh", "state").stdout == "new\n"
+    assert joined(worker).run("worker/worker.sh", "state").stdout == "joined\n"
 
 
 @pytest.mark.parametrize("left", [f"{STATE}/attempt", "etc/kubernetes/bootstrap-kubelet.conf"])
@@ -125,20 +127,20 @@ def test_no_join_without_the_api(worker: Machine) -> None:
 
 
 def test_nothing_on_standard_input_is_an_error(worker: Machine) -> None:
-    result = worker.run("worker.sh", "join")
+    result = worker.run("worker/worker.sh", "join")
     assert "no discovery kubeconfig on standard input" in result.log
 
 
 def test_prepare_again_takes_the_clusters_kubelet_settings(worker: Machine) -> None:
     joined(worker)
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert worker.called("kubeadm upgrade node phase kubelet-config")
     assert not worker.called("systemctl restart kubelet")
     worker.answer(
         "kubelet-config",
         does="open(here + '/../root/var/lib/kubelet/config.yaml', 'w').write('new: true')",
     )
-    worker.run("worker.sh", "prepare")
+    worker.run("worker/worker.sh", "prepare")
     assert worker.called("systemctl restart kubelet")
 
 
@@ -150,17 +152,17 @@ def test_a_run_that_is_cut_off_leaves_the_kubelets_restart_to_the_next(worker: M
         "os.kill(os.getppid(), 9)",
         times=1,
     )
-    assert worker.run("worker.sh", "prepare").status == -9
+    assert worker.run("worker/worker.sh", "prepare").status == -9
     worker.rules = [rule for rule in worker.rules if not rule["times"]]
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert worker.called("systemctl restart kubelet")
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert not worker.called("systemctl restart kubelet")
 
 
 def test_another_version_waits_for_the_gate_to_drain_the_node(worker: Machine) -> None:
     joined(worker, "v1.36.2")
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert not worker.called("fake-install")
     assert not worker.called("kubeadm upgrade")
 
@@ -168,7 +170,7 @@ def test_another_version_waits_for_the_gate_to_drain_the_node(worker: Machine) -
 def test_a_later_upgrade_finds_containerds_settings(worker: Machine) -> None:
     worker.write("containerd/mine.toml", "version = 3\n")
     worker.write("containerd/certs.d/docker.io/hosts.toml", "server = 'mirror'\n")
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     there = "usr/local/lib/openstack-kubernetes/containerd"
     assert worker.has(f"{there}/mine.toml")
     assert worker.has(f"{there}/certs.d/docker.io/hosts.toml")
@@ -176,7 +178,7 @@ def test_a_later_upgrade_finds_containerds_settings(worker: Machine) -> None:
 
 def test_an_upgrade_goes_in_order(worker: Machine) -> None:
     joined(worker, "v1.36.2")
-    assert worker.run("worker.sh", "upgrade").status == 0
+    assert worker.run("worker/worker.sh", "upgrade").status == 0
     worker.order(
         "fake-install kubeadm",
         "kubeadm upgrade node --ignore",
@@ -186,14 +188,14 @@ def test_an_upgrade_goes_in_order(worker: Machine) -> None:
 
 
 def test_a_machine_in_no_cluster_cannot_be_upgraded(worker: Machine) -> None:
-    result = worker.run("worker.sh", "upgrade")
+    result = worker.run("worker/worker.sh", "upgrade")
     assert result.status == 1
     assert "there is nothing to upgrade" in result.log
 
 
 def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
-    result = worker.run("worker.sh", "prepare")
+    result = worker.run("worker/worker.sh", "prepare")
     assert result.status == 1
     assert "node of another cluster that is alive" in result.log
     assert not worker.called("reset")
@@ -203,13 +205,13 @@ def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
 def test_a_node_of_a_dead_cluster_is_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
     worker.answer("kubelet.conf .*get --raw /readyz", status=1)
-    assert worker.run("worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "prepare").status == 0
     assert worker.called("kubeadm reset --force")
 
 
 def test_reset_forgets_the_cluster(worker: Machine) -> None:
     joined(worker).place("etc/cni/net.d/05-cilium.conflist")
-    assert worker.run("worker.sh", "reset").status == 0
+    assert worker.run("worker/worker.sh", "reset").status == 0
     assert worker.called("kubeadm reset --force")
-    assert worker.run("worker.sh", "state").stdout == "new\n"
+    assert worker.run("worker/worker.sh", "state").stdout == "new\n"
     assert not worker.has("etc/cni/net.d/05-cilium.conflist")

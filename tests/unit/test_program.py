@@ -211,7 +211,7 @@ def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> 
     network = fresh.one("network:Network", "demo")
     for name in NODES:
         gate = command(fresh, f"{name}-membership")
-        assert "gate.sh leave" in gate.inputs["delete"]
+        assert "cluster/gate.sh leave" in gate.inputs["delete"]
         assert gate.inputs["triggers"] == [f"{name}-id"]
         assert gate.delete_before_replace
         assert gate.deleted_with == network.urn
@@ -422,7 +422,7 @@ def test_the_contract_names_all_that_a_folder_holds() -> None:
     )
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
     held = {name.rpartition("/")[2] for each in folders for name in files(each)}
-    assert {"proxy.env", "oidc-ca.crt", "gate.sh", "host_key"} <= held
+    assert {"proxy.env", "oidc-ca.crt", "cluster/gate.sh", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
     assert {"KUBERNETES_PACKAGES", "IMAGE_REGISTRY", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
     contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))

@@ -11,7 +11,7 @@ export LC_ALL=C PATH="${PATH:-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 # The cluster's own addresses are never reached through a proxy; install.sh reads proxy.env itself.
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename -- "$0")
 VERB=${1:-}
 
@@ -215,8 +215,8 @@ install_scripts() {
   [[ $HERE != "$LIB_DIR" ]] || return 0
   # Where it is missing node-exporter counts an error.
   mkdir -p -- "$METRICS_DIR"
-  for file in "$HERE"/*.sh; do
-    copy_file "$file" "$LIB_DIR/${file##*/}" 0755
+  for file in "$HERE"/*/*.sh; do
+    copy_file "$file" "$LIB_DIR/${file#"$HERE/"}" 0755
   done
   # install.sh looks for its settings beside itself, also when it runs there later.
   for file in $(settings_of_install "$LIB_DIR"); do

@@ -13,22 +13,22 @@
 #
 # No control plane is special: the first one that ever ran can be lost like any other.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=haproxy.sh
-source "$HERE/haproxy.sh"
-# shellcheck source-path=SCRIPTDIR source=cluster.sh
-source "$HERE/cluster.sh"
-# shellcheck source-path=SCRIPTDIR source=node.sh
-source "$HERE/node.sh"
-# shellcheck source-path=SCRIPTDIR source=etcd-volume.sh
-source "$HERE/etcd-volume.sh"
-# shellcheck source-path=SCRIPTDIR source=configuration.sh
-source "$HERE/configuration.sh"
-# shellcheck source-path=SCRIPTDIR source=bucket.sh
-source "$HERE/bucket.sh"
-# shellcheck source-path=SCRIPTDIR source=restore.sh
-source "$HERE/restore.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
+source "$HERE/lib/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/cluster.sh
+source "$HERE/cluster/cluster.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/node.sh
+source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-volume.sh
+source "$HERE/control-plane/etcd-volume.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/configuration.sh
+source "$HERE/control-plane/configuration.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
+source "$HERE/backup/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/restore.sh
+source "$HERE/control-plane/restore.sh"
 
 PKI=$KUBERNETES_DIR/pki
 MANIFESTS=$KUBERNETES_DIR/manifests
@@ -56,7 +56,7 @@ converge() {
 
 install_programs() {
   step "packages and programs"
-  bash "$HERE/install.sh" all || die "install.sh all failed" containerd.service
+  bash "$HERE/install/install.sh" all || die "install.sh all failed" containerd.service
 }
 
 # --- into the cluster -------------------------------------------------------------------------
@@ -396,7 +396,7 @@ upgrade() {
   [[ $newest == "$KUBERNETES_VERSION" ]] ||
     die "this control plane runs $(api_server_version): Kubernetes cannot go back to $KUBERNETES_VERSION"
   wait_for_own_api
-  bash "$HERE/install.sh" kubeadm || die "install.sh kubeadm failed"
+  bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
     sed -n 's/^kubernetesVersion: *//p') || die "the cluster's kubeadm configuration could not be read"
   if [[ $cluster == "$KUBERNETES_VERSION" ]]; then
@@ -448,7 +448,7 @@ Description=Snapshot of etcd
 Type=oneshot
 Nice=10
 IOSchedulingClass=idle
-ExecStart=/bin/bash $LIB_DIR/backup.sh take" "[Unit]
+ExecStart=/bin/bash $LIB_DIR/backup/backup.sh take" "[Unit]
 Description=Snapshots of etcd
 
 [Timer]

@@ -47,7 +47,7 @@ refuse_foreign_cluster() {
   local pki=$KUBERNETES_DIR/pki/ca.crt conf=$KUBERNETES_DIR/kubelet.conf
   [[ -e $conf && -e $pki ]] && ! cmp -s -- "$pki" "$FOLDER/ca.crt" || return 0
   if timeout 20 kubectl --kubeconfig "$conf" --request-timeout=10s get --raw /readyz >/dev/null 2>&1; then
-    die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $LIB_DIR/worker.sh reset here"
+    die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $LIB_DIR/worker/worker.sh reset here"
   fi
   log "this machine was a node of a cluster that does not answer any more"
   reset_node

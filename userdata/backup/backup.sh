@@ -5,14 +5,14 @@
 #                    the oldest ones of this control plane go
 #   backup.sh list   those that are here, and those of the cluster in the bucket
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=cluster.sh
-source "$HERE/cluster.sh"
-# shellcheck source-path=SCRIPTDIR source=node.sh
-source "$HERE/node.sh"
-# shellcheck source-path=SCRIPTDIR source=bucket.sh
-source "$HERE/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/cluster.sh
+source "$HERE/cluster/cluster.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/node.sh
+source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
+source "$HERE/backup/bucket.sh"
 
 BACKUPS=$ROOT/var/backups/etcd
 ETCD_DATA=$ROOT/var/lib/etcd

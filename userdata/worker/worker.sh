@@ -8,12 +8,12 @@
 #   worker.sh state     prints "joined" or "new"
 #   worker.sh reset     takes everything of the cluster off the machine
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=haproxy.sh
-source "$HERE/haproxy.sh"
-# shellcheck source-path=SCRIPTDIR source=node.sh
-source "$HERE/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
+source "$HERE/lib/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/node.sh
+source "$HERE/node/node.sh"
 
 prepare() {
   step "check what is here"
@@ -41,7 +41,7 @@ prepare() {
 
 install_programs() {
   step "packages and programs"
-  bash "$HERE/install.sh" all || die "install.sh all failed" containerd.service
+  bash "$HERE/install/install.sh" all || die "install.sh all failed" containerd.service
 }
 
 upgrade() {
@@ -49,7 +49,7 @@ upgrade() {
   step "upgrade from $(kubelet_version) to $KUBERNETES_VERSION"
   local -a flags
   mapfile -t flags < <(kubeadm_flags)
-  bash "$HERE/install.sh" kubeadm || die "install.sh kubeadm failed"
+  bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
   install_programs
   # A cut-off try may have left the new program beside the old process.

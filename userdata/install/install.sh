@@ -20,7 +20,7 @@
 # shellcheck disable=SC1091
 set -Eeuo pipefail
 
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 settings=/etc/openstack-kubernetes
 library=/usr/local/lib/openstack-kubernetes
 state=/var/lib/openstack-kubernetes
@@ -168,7 +168,7 @@ After=network-online.target
 
 [Service]
 Type=oneshot
-ExecStart=/bin/bash /usr/local/lib/openstack-kubernetes/install.sh updates
+ExecStart=/bin/bash /usr/local/lib/openstack-kubernetes/install/install.sh updates
 UNIT
   put "/etc/systemd/system/${unit}.timer" <<UNIT && reload=true
 [Unit]

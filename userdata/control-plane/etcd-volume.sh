@@ -32,7 +32,7 @@ Before=kubelet.service
 Type=oneshot
 RemainAfterExit=yes
 TimeoutStartSec=300
-ExecStart=$LIB_DIR/control-plane.sh mount
+ExecStart=$LIB_DIR/control-plane/control-plane.sh mount
 
 [Install]
 RequiredBy=kubelet.service"

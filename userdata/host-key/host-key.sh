@@ -5,8 +5,8 @@
 # key stays beside the real one (ECDSA), so that a cut-off run can be repeated; the first
 # bootstrap, which comes in over the real key, removes it.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 
 install_key() {
   local ssh=$ROOT/etc/ssh

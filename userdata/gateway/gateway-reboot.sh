@@ -6,8 +6,8 @@
 # active one when the backups have had their turn, after it has given the VIP away. Whatever is in
 # the way, the timer asks again.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 
 REBOOT_REQUIRED=$ROOT/run/reboot-required
 LOCKS=$ROOT/run/lock

@@ -4,10 +4,10 @@
 # Runs at first boot (cloud-init, before anyone can connect) and again over SSH whenever its
 # input changed. Nothing is restarted: HAProxy and keepalived reload, connections live on.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=haproxy.sh
-source "$HERE/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
+source "$HERE/lib/haproxy.sh"
 
 HEALTH_SCRIPT=$LIB_DIR/haproxy-health.sh
 KEEPALIVED_CFG=$ROOT/etc/keepalived/keepalived.conf
@@ -28,7 +28,7 @@ configure() {
   step "packages"
   need_packages haproxy=haproxy keepalived=keepalived curl=curl
   # At first boot the folder has no install.sh: kubectl comes with the first connection.
-  [[ ! -e $HERE/install.sh ]] || bash "$HERE/install.sh" kubectl || die "install.sh kubectl failed"
+  [[ ! -e $HERE/install/install.sh ]] || bash "$HERE/install/install.sh" kubectl || die "install.sh kubectl failed"
   install_scripts
   write_hosts
   configure_sysctl
@@ -204,9 +204,9 @@ configure_exporter() {
     return 0
   fi
   # Not at first boot: nobody asks before the cluster is there.
-  [[ -e $HERE/install.sh ]] || return 0
+  [[ -e $HERE/install/install.sh ]] || return 0
   step "node-exporter"
-  bash "$HERE/install.sh" metrics || die "install.sh metrics failed"
+  bash "$HERE/install/install.sh" metrics || die "install.sh metrics failed"
   write_file "$EXPORTER_CFG" 0644 "# Written by openstack-kubernetes: changes are lost at the next run.
 ARGS=\"--web.listen-address=$NODE_IP:9100 --collector.netdev.address-info --collector.systemd --collector.systemd.unit-include=(haproxy|keepalived).service\""
   systemctl is-enabled --quiet -- "$unit" || systemctl --quiet enable -- "$unit"
@@ -223,14 +223,14 @@ configure_reboots() {
     return
   fi
   # It comes with the first connection.
-  [[ -e $HERE/gateway-reboot.sh ]] || return 0
+  [[ -e $HERE/gateway/gateway-reboot.sh ]] || return 0
   step "reboots"
   timer_apply "$unit" "[Unit]
 Description=Reboot this gateway if an update asks for it
 
 [Service]
 Type=oneshot
-ExecStart=/bin/bash $LIB_DIR/gateway-reboot.sh check" "[Unit]
+ExecStart=/bin/bash $LIB_DIR/gateway/gateway-reboot.sh check" "[Unit]
 Description=Reboots of this gateway
 
 [Timer]

@@ -8,10 +8,10 @@
 #   gate.sh leave   checks that the cluster can spare the node, drains it, takes it out of etcd,
 #                   resets its machine and deletes the Node
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=cluster.sh
-source "$HERE/cluster.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/cluster.sh
+source "$HERE/cluster/cluster.sh"
 
 TARGET_IP=''
 # Annotations of a Node.
@@ -32,7 +32,7 @@ on_node() {
 
 # on_node_script VERB: the role's own script there.
 on_node_script() {
-  on_node sudo -n "/usr/local/lib/openstack-kubernetes/$ROLE.sh" "$1"
+  on_node sudo -n "/usr/local/lib/openstack-kubernetes/$ROLE/$ROLE.sh" "$1"
 }
 
 wait_for_api() {
@@ -410,7 +410,7 @@ reset_machine() {
     log "the machine at $TARGET_IP cannot be reached or is another one by now: not reset"
   elif ! on_node true </dev/null 2>/dev/null; then
     log "no SSH connection to $TARGET_IP: the machine is taken for dead and not reset"
-  elif ! on_node test -e "/usr/local/lib/openstack-kubernetes/$ROLE.sh" </dev/null; then
+  elif ! on_node test -e "/usr/local/lib/openstack-kubernetes/$ROLE/$ROLE.sh" </dev/null; then
     log "the machine was never prepared: nothing to reset"
   else
     on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: see the lines above"

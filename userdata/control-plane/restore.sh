@@ -79,7 +79,7 @@ note_served() {
 
 # etcd data of an earlier life may be the last copy of the cluster.
 refuse_orphaned_data() {
-  local data verb=$LIB_DIR/control-plane.sh newest='' backup=''
+  local data verb=$LIB_DIR/control-plane/control-plane.sh newest='' backup=''
   data=$(old_data) || return 0
   if has_bucket; then
     newest=$(newest_backup) || log "whether there are backups is not known"
@@ -99,7 +99,7 @@ refuse_older_data() {
   began=${began//[-:]/}
   written=$(last_write "$data")
   [[ $written < $began ]] || return 0
-  die "$data was last written $written, before the cluster that answers began ($began): it is an earlier cluster's, perhaps the last copy. Not joining over it. To go on from it instead, see docs/operations.md, Lost control planes; or, if it is worth nothing: $LIB_DIR/control-plane.sh reset here, then pulumi up"
+  die "$data was last written $written, before the cluster that answers began ($began): it is an earlier cluster's, perhaps the last copy. Not joining over it. To go on from it instead, see docs/operations.md, Lost control planes; or, if it is worth nothing: $LIB_DIR/control-plane/control-plane.sh reset here, then pulumi up"
 }
 
 # --- from a snapshot --------------------------------------------------------------------------
@@ -252,7 +252,7 @@ adopt() {
   [[ ${INITIALISE:-false} == true ]] ||
     die "only the first control plane can go on from old data: bring etcd's database there (docs/operations.md, Lost control planes), and run this there"
   [[ ! -e $MANIFESTS/etcd.yaml ]] ||
-    die "an etcd is set up on this machine already. If it is the last one of its cluster: $LIB_DIR/control-plane.sh alone"
+    die "an etcd is set up on this machine already. If it is the last one of its cluster: $LIB_DIR/control-plane/control-plane.sh alone"
   if [[ -d $ADOPT ]]; then
     log "$ADOPT is what the next pulumi up goes on from"
     return
