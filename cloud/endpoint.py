@@ -1,4 +1,4 @@
-"""Where the cloud is, for programs in the cluster that log in by themselves."""
+"""The cloud's address, for programs in the cluster that log in with credentials of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,24 @@ class Endpoint:
 
 
 def endpoint(known: CloudLogin | None = None) -> Endpoint:
-    """Find it in the OpenStack provider's own settings; asks nobody.
+    """Find it in the OpenStack provider's settings, without a request.
 
     Raises:
-        ConfigError: when there are no such settings, or they cannot be read.
+        ConfigError: when nothing is set, or a file cannot be read.
     """
     found = known or login()
     settings = resolve(found)
     auth_url = settings.get_auth_args().get("auth_url")
     if not auth_url:
-        raise ConfigError([Fault(found.key, found.value, "has no auth_url")])
+        raise ConfigError(
+            [
+                Fault(
+                    found.key,
+                    found.value,
+                    "has no auth_url; add it to the entry of clouds.yaml, or set openstack:authUrl",
+                )
+            ]
+        )
     ca_file = settings.config.get("cacert")
     try:
         certificate = Path(ca_file).expanduser().read_text() if ca_file else None

@@ -1,6 +1,6 @@
-"""What the cloud has and allows, as far as a cluster's configuration asks for it.
+"""What the cloud has and allows, as far as a cluster's configuration needs it.
 
-None, or an absent key, means that the cloud did not say; then nothing is held against the user.
+None, or a missing key, means that the cloud did not answer; the checks then accept anything.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Flavor:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image and what it asks of a server: disk in GiB, memory in MiB."""
+    """An image and what it requires of a server: disk in GiB, memory in MiB."""
 
     name: str
     active: bool = True
@@ -32,13 +32,13 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server of this cluster that is there already: cores, memory in MiB."""
+    """A server that this cluster has already: cores, memory in MiB."""
 
     name: str
     cores: int
     memory: int
     error: str | None = None
-    """What Nova says of a server in the state ERROR; it may be empty."""
+    """Nova's reason for the state ERROR, which may be empty; None in any other state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Port:
     addresses: frozenset[IPv4Address] = frozenset()
     network_id: str = ""
     immutable_settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the VIP's port: keys that the cluster was made with, and their values."""
+    """The settings that the cluster was made with, noted at the VIP's port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class FloatingIp:
 
     address: IPv4Address
     port: str | None = None
-    """Name of the port it points at; empty when the port has no name."""
+    """Name of the port that it points at; empty when the port has no name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,22 +93,22 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything that was asked for."""
+    """Everything that the checks look at."""
 
     flavors: tuple[Flavor, ...] | None = None
     images: tuple[Image, ...] | None = None
-    """Those with the names asked for; every one when a name was not found."""
+    """Those with the wanted names; all of them when one of the names does not exist."""
     zones: frozenset[str] | None = None
     volume_types: frozenset[str] | None = None
     networks: tuple[CloudNetwork, ...] | None = None
     subnets: tuple[Subnet, ...] | None = None
-    """Those of the existing network, when there is to be one."""
+    """All IPv4 subnets, when an existing network is to be used."""
     floating_ips: tuple[FloatingIp, ...] | None = None
     dns_zones: frozenset[str] | None = None
     services: frozenset[str] | None = None
-    """Service types in the catalogue."""
+    """The optional services that the catalog lists."""
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    """By the names in `preflight.needs`."""
+    """By the names in `cloud.quotas.needs`."""
 
     servers: tuple[Server, ...] = ()
     ports: tuple[Port, ...] = ()

@@ -17,8 +17,9 @@ from config.errors import MISSING, ConfigError, Fault, nearest
 
 if TYPE_CHECKING:
     from openstack.config.cloud_region import CloudRegion
+    from openstack.connection import Connection
 
-# Seconds that one request may take; a healthy cloud answers each of ours in well under one.
+# Seconds that one request may take; a healthy cloud needs less than one.
 _REQUEST_SECONDS = 60
 
 # Key in the stack's configuration, the provider's environment variables in its own order
@@ -69,7 +70,7 @@ Lookup = Callable[[str], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class CloudLogin:
-    """How to log in, and which key of the stack's configuration says so."""
+    """The settings to log in with, and the key of the stack's configuration they come from."""
 
     key: str
     """`openstack:cloud` or `openstack:authUrl`."""
@@ -79,7 +80,7 @@ class CloudLogin:
 
     @property
     def from_file(self) -> bool:
-        """Whether the credentials are in clouds.yaml."""
+        """True if the credentials are in clouds.yaml."""
         return "cloud" in self.settings
 
 
@@ -87,7 +88,7 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
     """Find the provider's settings.
 
     Args:
-        config: looks a key of the provider up; by default in the stack's configuration.
+        config: looks up a key of the provider; by default in the stack's configuration.
         environment: by default that of this process.
     """
     look_up = config or pulumi.Config("openstack").get
@@ -127,41 +128,62 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
 
 
 def login_variables(config: Lookup | None = None) -> dict[str, str]:
-    """What the stack's configuration says of the login, as environment variables.
+    """The stack's keys for the login, as environment variables; they may hold a password.
 
-    A program that does not see the stack finds the same login by them. They may hold a password.
+    With them, a program that does not see the stack logs in the same way.
     """
     look_up = config or pulumi.Config("openstack").get
     known = [*(row[:2] for row in (*_AUTH, *_OTHER)), _CLOUD, _INSECURE, _DEFAULT_DOMAIN]
     return {names[0]: value for key, names in known if (value := look_up(key))}
 
 
-def resolve(login: CloudLogin) -> CloudRegion:
-    """The whole of what the settings say, with the entry of clouds.yaml; asks nobody.
+def connect(login: CloudLogin) -> Connection:
+    """Log in.
 
     Raises:
-        ConfigError: when there is no such entry, or nothing is set at all.
+        ConfigError: naming the key that the credentials come from.
     """
-    # Takes half a second, which only those pay who run the program, not its tests.
+    from keystoneauth1.exceptions import ClientException, HttpError
+    from openstack.connection import Connection
+    from openstack.exceptions import SDKException
+
+    try:
+        cloud = Connection(config=resolve(login))
+        cloud.authorize()
+    except (SDKException, ClientException) as error:
+        refused = isinstance(error, HttpError) or "401" in str(error)
+        problem = "refuses the credentials" if refused else "cannot be reached"
+        fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
+        raise ConfigError([fault]) from None
+    return cloud
+
+
+def resolve(login: CloudLogin) -> CloudRegion:
+    """The complete settings, with the entry of clouds.yaml, without a request.
+
+    Raises:
+        ConfigError: when clouds.yaml has no such entry, or nothing is set at all.
+    """
+    # The import takes half a second, which the tests need not spend.
     from openstack.config import OpenStackConfig
     from openstack.config.loader import CONFIG_FILES, SECURE_FILES
     from openstack.exceptions import ConfigException
 
     if login.value is None:
-        problem = "set it (an entry of clouds.yaml: openstack:cloud), or OS_CLOUD or OS_AUTH_URL"
+        problem = "set it to an entry of clouds.yaml, or set OS_CLOUD or OS_AUTH_URL"
         raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
-    # The provider takes nothing from the environment beside what `login` has taken already.
+    # The provider takes nothing from the environment except what `login` has taken already.
     known = OpenStackConfig(
         load_envvars=False,
         load_yaml_config=login.from_file,
         config_files=_also("OS_CLIENT_CONFIG_FILE", CONFIG_FILES),
         secure_files=_also("OS_CLIENT_SECURE_FILE", SECURE_FILES),
     )
-    # Without any clouds.yaml openstacksdk makes an entry up.
+    # Without any clouds.yaml openstacksdk invents an entry.
     clouds = known.get_cloud_names() if known.config_filename else []
     if login.from_file and login.value not in clouds:
         near = nearest(login.value, clouds)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(clouds) or 'none'}"
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(clouds) or 'none'}"
         fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
         raise ConfigError([fault])
     try:
@@ -172,6 +194,6 @@ def resolve(login: CloudLogin) -> CloudRegion:
 
 
 def _also(variable: str, files: list[str]) -> list[str]:
-    """Where a file of clouds may be, in order."""
+    """The places of a file of clouds, in order; the one that the variable names comes first."""
     named = os.environ.get(variable)
     return [named, *files] if named else files

@@ -1,4 +1,4 @@
-"""Asks the cloud's services for the facts, each service in a thread of its own; only reads."""
+"""Asks the cloud's services for the facts, each in a thread of its own; changes nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cloud import facts
 from cloud.facts import Facts, Limit
-from cloud.login import CloudLogin, resolve
-from cloud.quotas import roles
+from cloud.login import CloudLogin, connect
+from cloud.roles import roles
 from config import immutable
-from config.errors import ConfigError, Fault
 from config.models.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -26,15 +25,15 @@ Some = dict[str, Any]
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
 
 
-def fetch(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
-    """Everything that `preflight.rules` wants to know.
+def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
+    """Everything that the checks of `cloud.checks` need.
 
-    What a cloud refuses to tell is left out, with a warning.
+    What the cloud refuses to tell is left out, with a warning.
 
     Raises:
         ConfigError: when the cloud cannot be reached, or refuses the credentials.
     """
-    # Takes half a second, which only those pay who ask the cloud.
+    # The import takes half a second, which a run without cloud checks need not spend.
     from openstack.exceptions import SDKException
 
     cloud = connect(login)
@@ -57,7 +56,7 @@ def fetch(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
         try:
             return answer(cloud, cluster)
         except SDKException as error:
-            warn(f"preflight: not checked, because the cloud did not tell ({name}): {error}")
+            warn(f"cloud checks: {name} is not checked, because the cloud did not answer: {error}")
             return {}
 
     with ThreadPoolExecutor(max_workers=len(questions)) as threads:
@@ -70,33 +69,12 @@ def fetch(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     return Facts(**merged, limits=limits)
 
 
-def connect(login: CloudLogin) -> Connection:
-    """Log in.
-
-    Raises:
-        ConfigError: naming the key that the credentials come from.
-    """
-    from keystoneauth1.exceptions import ClientException, HttpError
-    from openstack.connection import Connection
-    from openstack.exceptions import SDKException
-
-    try:
-        cloud = Connection(config=resolve(login))
-        cloud.authorize()
-    except (SDKException, ClientException) as error:
-        refused = isinstance(error, HttpError) or "401" in str(error)
-        problem = "refuses the credentials" if refused else "cannot be used"
-        fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
-        raise ConfigError([fault]) from None
-    return cloud
-
-
 def _prefix(cluster: Cluster) -> str:
     return f"{cluster.cluster_name}-"
 
 
 def _limits(names: Mapping[str, tuple[Any, Any]]) -> dict[str, Limit]:
-    """Limits from pairs of a limit and what is used; a service that leaves one out has none."""
+    """Limits from pairs of limit and usage; one that the service leaves out does not exist."""
     return {
         name: Limit(limit=int(limit), used=int(used or 0))
         for name, (limit, used) in names.items()
@@ -201,7 +179,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
             project_id=cloud.current_project_id,
         )
     )
-    # A port may have no name, and one that a floating IP points at is taken all the same.
+    # A port may have no name; a floating IP that points at it is taken all the same.
     names = {port.id: port.name or "" for port in ports}
     return {
         "ports": tuple(

@@ -1,1 +1,1 @@
-"""Commands that run beside `pulumi up`, each started by `python -m`."""
+"""Commands that run alongside `pulumi up`, each started by `python -m`."""

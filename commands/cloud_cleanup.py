@@ -1,8 +1,8 @@
-"""Delete what the cluster's own controllers made in the cloud: load balancers, volumes and so on.
+"""Deletes what the cluster's own controllers made in the cloud: load balancers, volumes and so on.
 
-`pulumi destroy` runs it when the servers are gone and the network is not, so it needs no
+`pulumi destroy` runs it after the servers and before the network are deleted, so it needs no
 Kubernetes API. By hand: `python -m commands.cloud_cleanup CLUSTER`, with a login in the
-environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as the OpenStack provider takes it.
+environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as for the OpenStack provider.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from openstack.connection import Connection
 from openstack.exceptions import ConflictException
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from cloud.login import login
-from cloud.query import connect
+from cloud.login import connect, login
 from config.errors import ConfigError
 
 # Cinder CSI marks the volumes and snapshots that it makes with the name of their cluster.
 CSI_MARK = "cinder.csi.openstack.org/cluster"
-# Seconds that the cloud has for deleting what it was told to delete.
+# Seconds for the cloud to delete everything.
 PATIENCE = 300
 
 
-def sweep(cloud: Connection, cluster: str) -> list[str]:
-    """Order everything of the cluster deleted; returns what was found, one text for each."""
+def clean_up(cloud: Connection, cluster: str) -> list[str]:
+    """Request the deletion of everything that was found; returns a description of each."""
     return [
         *_load_balancers(cloud, cluster),
         *_floating_ips(cloud, cluster),
@@ -39,18 +38,18 @@ def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
         return []
     # The cloud controller names them kube_service_<cluster>_<namespace>_<service>.
     prefix = f"kube_service_{cluster}_"
-    # An administrator is shown those of all projects, here and below.
+    # Without the project, an administrator would see those of all projects, here and below.
     listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
     ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
     for balancer in ours:
-        # In between Octavia refuses; the next round asks again.
+        # In any other state Octavia refuses; the next round tries again.
         if balancer.provisioning_status in ("ACTIVE", "ERROR"):
             cloud.load_balancer.delete_load_balancer(balancer, cascade=True)
     return [f"load balancer {balancer.name}" for balancer in ours]
 
 
 def _floating_ips(cloud: Connection, cluster: str) -> list[str]:
-    # The cloud controller's own words: "Floating IP for Kubernetes external service ... ".
+    # The cloud controller writes "Floating IP for Kubernetes external service ... from cluster ".
     mark = f" from cluster {cluster}"
     listed = cloud.network.ips(project_id=cloud.current_project_id)
     ours = [address for address in listed if (address.description or "").endswith(mark)]
@@ -65,7 +64,7 @@ def _security_groups(cloud: Connection, cluster: str) -> list[str]:
     listed = cloud.network.security_groups(project_id=cloud.current_project_id)
     ours = [group for group in listed if (group.description or "").endswith(mark)]
     for group in ours:
-        # The ports of nodes have it as well, and may go at this moment.
+        # Ports of nodes that are being deleted may still use it.
         with contextlib.suppress(ConflictException):
             cloud.network.delete_security_group(group)
     return [f"security group {group.name}" for group in ours]
@@ -77,7 +76,7 @@ def _volumes(cloud: Connection, cluster: str) -> list[str]:
     for snapshot in snapshots:
         if snapshot.status != "deleting":
             cloud.block_storage.delete_snapshot(snapshot.id)
-    # A volume goes after its snapshots; the next round finds it again.
+    # Volumes go after their snapshots, in a later round.
     for volume in [] if snapshots else volumes:
         if volume.status in ("available", "error"):
             cloud.block_storage.delete_volume(volume.id)
@@ -89,25 +88,25 @@ def _ours(metadata: dict[str, str] | None, cluster: str) -> bool:
 
 
 def servers(cloud: Connection, cluster: str) -> list[str]:
-    """Names of the cluster's servers that are still there."""
+    """Names of the servers that the cluster still has."""
     listed = cloud.compute.servers()
     return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster]
 
 
 def main(cluster: str) -> int:
-    """Sweep until nothing is left.
+    """Clean up until nothing is left; returns the exit status.
 
-    1 when something stays, the cloud lets nobody in, or the cluster has servers: it may live.
+    1 when something is left, the login fails, or the cluster has servers and so may be alive.
     """
     try:
-        # There is no stack's configuration here: what it says is in the environment.
+        # It does not see the stack's configuration; Pulumi puts the login into the environment.
         cloud = connect(login(lambda _: None))
     except ConfigError as error:
         print(error)
         return 1
 
     if there := servers(cloud, cluster):
-        print(f"{cluster} has servers ({', '.join(there)}): what it made goes when they are gone")
+        print(f"nothing is deleted: delete the servers of {cluster} first: {', '.join(there)}")
         return 1
 
     @retry(
@@ -117,14 +116,16 @@ def main(cluster: str) -> int:
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
     )
     def until_empty() -> list[str]:
-        found = sweep(cloud, cluster)
+        found = clean_up(cloud, cluster)
         for each in found:
             print(f"deleting {each}")
         return found
 
     left = until_empty()
     if left:
-        print(f"still there after {PATIENCE} s: {', '.join(left)}; delete them, then run again")
+        print(
+            f"not deleted after {PATIENCE} s: {', '.join(left)}; delete these, then run this again"
+        )
     return 1 if left else 0
 
 

@@ -1,12 +1,12 @@
-"""Before a gateway goes: the floating IP moves to another one at once, not after a time-out.
+"""Moves the floating IP to another gateway before this one goes, instead of after a time-out.
 
-`pulumi up` runs it before it replaces or removes a gateway; `pulumi destroy` does not. The active
-gateway cannot be told by a node script: the connection goes through the floating IP and ends with
-the move. Nothing that is dead holds an update up, so it always ends well. In the environment:
+`pulumi up` runs it before it replaces or removes a gateway; `pulumi destroy` does not. It is no
+node script: the connection goes through the floating IP, and ends when that moves. A gateway that
+cannot be reached must not block an update, so this command never fails. In the environment:
 
-GATEWAY, SERVER_ID  the name of the one that goes, and its server's id
-OTHERS              how many other gateways there are
-ADDRESS, SSH_USER, SSH_KEY, HOST_KEY  the way in: the active gateway, whichever that is
+GATEWAY, SERVER_ID  the name of the gateway that goes, and the id of its server
+OTHERS              the number of other gateways
+ADDRESS, SSH_USER, SSH_KEY, HOST_KEY  the login at the active gateway, whichever that is
 """
 
 from __future__ import annotations
@@ -14,45 +14,62 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-# Seconds for another gateway to take over; one that lives needs a tenth of one.
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+# Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
 
-# Status 0 when another gateway answers behind the floating IP. keepalived tells the others when it
-# is stopped; that is a moment later, so that the answer arrives before the address is gone.
-COMMAND = """\
-[ "$(cat /var/lib/cloud/data/instance-id)" != "{server}" ] && exit 0
+# The exit status of the command below when the gateway that goes has the floating IP.
+_STOPPING = 3
+# Succeeds when another gateway has the floating IP. Otherwise it stops keepalived, which tells the
+# other gateways; with a delay, so that the answer arrives before the address moves.
+_COMMAND = f"""\
+[ "$(cat /var/lib/cloud/data/instance-id)" != "{{server}}" ] && exit 0
 sudo -n systemd-run --quiet --on-active=300ms --timer-property=AccuracySec=10ms \\
   systemctl stop keepalived.service
-exit 3
+exit {_STOPPING}
 """
 
 
 def hand_over(settings: Mapping[str, str], folder: Path) -> str:
-    """Move the floating IP away from the gateway if it is there; what was done, or nothing."""
+    """Move the floating IP if this gateway has it; returns what to report, if anything.
+
+    Args:
+        settings: the variables in this module's description.
+        folder: where the SSH key may lie while this runs.
+    """
     name = settings["GATEWAY"]
     if settings["OTHERS"] == "0":
-        return f"{name} is the only gateway: nobody answers until its successor does"
-    line = _command_line(settings, folder)
-    end = time.monotonic() + PATIENCE
-    told = False
-    complaint = ""
-    while time.monotonic() < end:
-        done = subprocess.run(  # noqa: S603 - the operator's own ssh
-            line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        return f"{name} is the only gateway: the cluster cannot be reached until the new one is up"
+    command = _ssh(settings, folder)
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def another_has_it() -> bool:
+        answers.append(
+            subprocess.run(  # noqa: S603 - the operator's own ssh
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
         )
-        if done.returncode == 0:
-            return f"{name} gave the floating IP to another gateway" if told else ""
-        told = told or done.returncode == 3
-        complaint = done.stderr.strip() or complaint
-        time.sleep(0.1)
-    return f"{name} goes, but no other gateway answers after {PATIENCE} s. {complaint}".strip()
+        return answers[-1].returncode == 0
+
+    moved = Retrying(
+        retry=retry_if_result(lambda done: not done),
+        wait=wait_fixed(0.1),
+        stop=stop_after_delay(PATIENCE),
+        retry_error_callback=lambda _: False,
+    )(another_has_it)
+    if moved:
+        had_it = any(answer.returncode == _STOPPING for answer in answers)
+        return f"{name} gave the floating IP to another gateway" if had_it else ""
+    errors = [answer.stderr.strip() for answer in answers if answer.stderr.strip()]
+    reason = f": {errors[-1]}" if errors else ""
+    return f"no other gateway took the floating IP of {name} within {PATIENCE} s{reason}"
 
 
-def _command_line(settings: Mapping[str, str], folder: Path) -> list[str]:
+def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
     key, known_hosts = folder / "key", folder / "known_hosts"
     key.touch(mode=0o600)
     key.write_text(settings["SSH_KEY"])
@@ -76,7 +93,7 @@ def _command_line(settings: Mapping[str, str], folder: Path) -> list[str]:
     return [
         *("ssh", "-F", "/dev/null", "-i", str(key), *words),
         f"{settings['SSH_USER']}@{settings['ADDRESS']}",
-        COMMAND.format(server=settings["SERVER_ID"]),
+        _COMMAND.format(server=settings["SERVER_ID"]),
     ]
 
 
@@ -84,11 +101,11 @@ def main() -> None:
     """Hand over for the gateway that the environment names."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            said = hand_over(os.environ, Path(folder))
+            report = hand_over(os.environ, Path(folder))
         except OSError as error:
-            said = f"{os.environ['GATEWAY']} goes without handing the floating IP over: {error}"
-    if said:
-        print(said)
+            report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
+    if report:
+        print(report)
 
 
 if __name__ == "__main__":

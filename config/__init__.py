@@ -1,1 +1,1 @@
-"""What the configuration is made of: the base model, value types, faults and cross-field rules."""
+"""The configuration of a cluster: models, values, rules over them, and what follows from it."""

@@ -1,15 +1,15 @@
-"""Which address of `hostCidr` belongs to whom, computed so that it never has to be looked up.
+"""The addresses in `hostCidr`, computed so that they never have to be looked up.
 
-Offsets from the network address; the same ones for every size of network and every count of
-machines, so that a machine which comes, goes or is replaced changes nobody else's address:
+Offsets from the network address are the same for every size of network and every number of
+machines, so a machine that is added, removed or replaced never changes the address of another:
 
-| offset       | whose                                                              |
-|--------------|--------------------------------------------------------------------|
-| 1            | the router                                                         |
-| 10           | the VIP (gateways share it by VRRP; the floating IP points at it)  |
-| 11 to 14     | gateways                                                           |
-| 21 to 25     | control planes: always five, whatever `controlPlaneCount` says           |
-| 32 to the end | Neutron's allocation pool: workers, and Neutron's own DHCP ports  |
+| offset        | address of                                                          |
+|---------------|---------------------------------------------------------------------|
+| 1             | the router                                                          |
+| 10            | the VIP, which gateways share by VRRP; the floating IP points at it |
+| 11 to 14      | gateways                                                            |
+| 21 to 25      | control planes: always five, whatever `controlPlaneCount` is        |
+| 32 to the end | Neutron's allocation pool: workers, and Neutron's own DHCP ports    |
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Addresses:
 
     @property
     def worker_capacity(self) -> int:
-        """How many workers fit beside Neutron's DHCP ports."""
+        """The number of workers for which there is room next to Neutron's DHCP ports."""
         return int(self.pool_end) - int(self.pool_start) + 1 - DHCP_PORTS
 
 

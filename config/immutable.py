@@ -1,13 +1,13 @@
-"""What a cluster cannot change while it lives, written where the next preview finds it."""
+"""Immutable settings of a cluster as a line of text, noted where the next preview finds them."""
 
 from collections.abc import Mapping
 
 
 def write(values: Mapping[str, str]) -> str:
-    """One line for people and for `read`; no value may have a space in it."""
+    """One line, readable by users and by `read`; values must not contain spaces."""
     return " ".join(f"{key}={value}" for key, value in values.items())
 
 
 def read(line: str) -> dict[str, str]:
-    """What `write` wrote; of any other text nothing that could be a key."""
+    """The values that `write` wrote; other text has no keys of ours."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)

@@ -1,4 +1,4 @@
-"""Which Kubernetes versions there are for a cluster, and which it may go to."""
+"""The Kubernetes versions that a cluster can have, and those it can change to."""
 
 import re
 from typing import Annotated
@@ -20,11 +20,11 @@ def _supported(version: str) -> str:
     parts = _parts(version)
     if parts is None:
         raise ValueError(
-            f"must be a whole version with the v, such as {versions.KUBERNETES_VERSION}"
+            f"must be a complete version with the v, such as {versions.KUBERNETES_VERSION}"
         )
     if f"{parts[0]}.{parts[1]}" not in versions.KUBERNETES_MINORS:
         minors = ", ".join(versions.KUBERNETES_MINORS)
-        raise ValueError(f"this minor is not supported; supported are {minors}")
+        raise ValueError(f"this minor version is not supported; supported are {minors}")
     return version
 
 
@@ -32,14 +32,14 @@ KubernetesVersion = Annotated[str, AfterValidator(_supported)]
 
 
 def check_version_change(previous: str | None, wanted: str) -> None:
-    """Refuse what kubeadm cannot do: go back, or skip a minor.
+    """Refuse what kubeadm cannot do: a downgrade, and an upgrade that skips a minor version.
 
     Args:
         previous: the version that was deployed last, None for a new cluster.
         wanted: the version in the configuration.
 
     Raises:
-        ConfigError: with the version to go to instead.
+        ConfigError: with the version to use instead.
     """
     if previous is None:
         return
@@ -47,12 +47,14 @@ def check_version_change(previous: str | None, wanted: str) -> None:
     if before is None or after is None or before == after:
         return
     if after < before:
-        problem = f"the cluster runs {previous}, and Kubernetes cannot go back; set {previous}"
+        problem = (
+            f"the cluster runs {previous}, and Kubernetes cannot be downgraded; set {previous}"
+        )
     elif after[0] == before[0] and after[1] - before[1] <= 1:
         return
     else:
         problem = (
-            f"the cluster runs {previous}, and a minor cannot be skipped; "
-            f"go to a v{before[0]}.{before[1] + 1} version first"
+            f"the cluster runs {previous}, and a minor version cannot be skipped; "
+            f"upgrade to a v{before[0]}.{before[1] + 1} version first"
         )
     raise ConfigError([Fault("kubernetesVersion", wanted, problem)])

@@ -1,11 +1,11 @@
-"""What a user sets, laid on what the program sets."""
+"""Merges the user's values over the program's."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `over` laid on it, maps by key, everything else replaced."""
+    """A copy of `base` with `over` merged in: mappings key by key, all other values replaced."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)

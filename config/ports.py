@@ -1,22 +1,22 @@
-"""Every port of a cluster, once. The node scripts get those that they need by `node.env`."""
+"""Every port of a cluster. Node scripts get the ones that they need through `node.env`."""
 
 SSH = 22
-"""On every machine; at the floating IP, the active gateway's."""
+"""On every machine; at the floating IP, that of the active gateway."""
 FIRST_GATEWAY_SSH = 2200
-"""At the floating IP: gateway *i* has this port plus *i*."""
+"""At the floating IP; gateway *i* has this port plus *i*."""
 HTTP = 80
 HTTPS = 443
-"""At the floating IP: the ingress."""
+"""The ingress, at the floating IP."""
 INGRESS_HTTP = 30080
 INGRESS_HTTPS = 30443
-"""Node ports of the ingress controller, where the gateways send HTTP and HTTPS."""
+"""NodePorts of the ingress controller, to which gateways send HTTP and HTTPS."""
 NODE_PORTS = (30000, 32767)
-"""What Kubernetes takes the ports of Services from: first and last."""
+"""The first and the last NodePort of Kubernetes."""
 
 API = 6443
 """API servers, and the API at the floating IP."""
 LOCAL_API = 7443
-"""The API on the loopback of every node, balanced over the control planes by HAProxy."""
+"""The API on the loopback of every node, which HAProxy balances over the control planes."""
 KUBELET = 10250
 ETCD_CLIENT = 2379
 ETCD_PEER = 2380
@@ -27,9 +27,9 @@ CILIUM_HEALTH = 4240
 HUBBLE = 4244
 
 HAPROXY_HEALTH = 8404
-"""On the loopback: whether this machine's HAProxy is alive."""
+"""The health of this machine's HAProxy, on the loopback."""
 GATEWAY_STATUS = 8405
-"""On gateways: whether HAProxy is alive, for the other gateways; its metrics."""
+"""On gateways: the health of HAProxy, for other gateways, and its metrics."""
 NODE_EXPORTER = 9100
 KUBE_PROXY_METRICS = 10249
 ETCD_METRICS = 2381

@@ -6,18 +6,18 @@ from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
 from config.addresses import LONGEST_PREFIX, Addresses, addresses
-from config.base import LONGEST_LABEL
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 from config.models.machines import ExistingMachine, RoleSettings
+from config.values.network import LONGEST_LABEL
 
-# kube-controller-manager and Cilium give each node a /24 of the pod network by default; it holds
-# the 110 pods that a kubelet runs at most, twice over (a pod's address is not reused at once).
+# kube-controller-manager and Cilium give each node a /24 of the pod network by default: twice the
+# 110 pods that a kubelet runs at most, because a pod's address is not reused at once.
 NODE_PREFIX = 24
 
 # kube-apiserver refuses a larger Service network ("the mask must be >= 12").
 _LARGEST_SERVICE_PREFIX = 12
-# A choice of this program: 254 Services are soon used up, and the network cannot be changed.
+# Chosen by this program: fewer than 254 Services are soon used up, and the network is immutable.
 _SMALLEST_SERVICE_PREFIX = 24
 
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
@@ -31,7 +31,7 @@ _Check = Callable[[Cluster], Iterable[Fault]]
 @dataclass(frozen=True)
 class _Rule:
     keys: frozenset[str]
-    """The rule means something only if these keys are all usable."""
+    """The keys that the rule reads; it is skipped unless all of them are usable."""
     check: _Check
 
 
@@ -46,10 +46,10 @@ def _rule(*keys: str) -> Callable[[_Check], _Check]:
     return register
 
 
-def cross_field_faults(cluster: Cluster, bad: frozenset[str]) -> Iterator[Fault]:
-    """The faults of every rule, except of those that need one of the `bad` keys."""
+def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[Fault]:
+    """The faults of every rule, except those that need an unusable key."""
     for rule in _RULES:
-        if not rule.keys & bad:
+        if not rule.keys & unusable:
             yield from rule.check(cluster)
 
 
@@ -69,7 +69,7 @@ def _prefix_for(count: int, of: int) -> int:
 def _a_restore_needs_a_bucket(cluster: Cluster) -> Iterator[Fault]:
     if cluster.backup.restore is not None and cluster.backup.bucket is None:
         yield Fault(
-            "backup.restore", cluster.backup.restore, "it is read from backup.bucket; set that, too"
+            "backup.restore", cluster.backup.restore, "needs a bucket; set backup.bucket too"
         )
 
 
@@ -82,7 +82,7 @@ def _disjoint(one: str, other: str, attributes: tuple[str, str]) -> None:
         first: IPv4Network = getattr(cluster, attributes[0])
         second: IPv4Network = getattr(cluster, attributes[1])
         if first.overlaps(second):
-            yield Fault(one, first, f"overlaps {other} ({second}); the networks must be apart")
+            yield Fault(one, first, f"overlaps {other} ({second}); choose another network")
 
 
 _NETWORKS = {"hostCidr": "host_cidr", "podCidr": "pod_cidr", "serviceCidr": "service_cidr"}
@@ -91,7 +91,7 @@ for _one, _other in combinations(_NETWORKS, 2):
     _disjoint(_one, _other, (_NETWORKS[_one], _NETWORKS[_other]))
 
 
-@_rule("hostCidr", "workerCount", "workerPools")
+@_rule("hostCidr", "existingNetwork", "workerCount", "workerPools")
 def _host_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
     if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
         yield Fault("hostCidr", cluster.host_cidr, f"too small; use a /{LONGEST_PREFIX} or larger")
@@ -107,7 +107,7 @@ def _host_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
         yield Fault(
             "hostCidr",
             cluster.host_cidr,
-            f"has room for {capacity} workers, and {workers} are wanted; use a /{prefix}",
+            f"has room for {capacity} workers, but {workers} are configured; use a /{prefix}",
         )
 
 
@@ -119,7 +119,7 @@ def _pod_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
         yield Fault(
             "podCidr",
             cluster.pod_cidr,
-            f"too small for {nodes} nodes, each of which takes a /{NODE_PREFIX}; "
+            f"too small for {nodes} nodes, which need a /{NODE_PREFIX} each; "
             f"use a /{prefix} or larger",
         )
 
@@ -140,7 +140,9 @@ def _networks_are_unicast(cluster: Cluster) -> Iterator[Fault]:
     for key, attribute in _NETWORKS.items():
         network: IPv4Network = getattr(cluster, attribute)
         if network.is_loopback or network.is_link_local or network.is_multicast:
-            yield Fault(key, network, "is loopback, link-local or multicast; use a private network")
+            yield Fault(
+                key, network, "is a loopback, link-local or multicast network; use a private one"
+            )
 
 
 # Machines
@@ -158,7 +160,7 @@ def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
     for key in ("flavor", "image"):
         without = [f"{path}.{key}" for path, role in roles if getattr(role, key) is None]
         if without and getattr(cluster, key) is None:
-            yield Fault(key, MISSING, f"must be set, or else each of {', '.join(without)}")
+            yield Fault(key, MISSING, f"must be set, or each of {', '.join(without)} instead")
 
 
 @_rule("workerPools")
@@ -168,20 +170,22 @@ def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
         key = f"workerPools[{index}].name"
         if pool.name in RESERVED_POOLS:
             names = ", ".join(RESERVED_POOLS)
-            yield Fault(key, pool.name, f"is reserved, as are {names}; choose another name")
+            yield Fault(
+                key, pool.name, f"is one of the reserved names {names}; choose another name"
+            )
         elif pool.name in seen:
-            yield Fault(key, pool.name, "is the name of another pool too; choose another name")
+            yield Fault(key, pool.name, "another pool has this name; choose another name")
         seen.add(pool.name)
 
 
 @_rule("workerPools")
-def _pools_are_made_or_exist(cluster: Cluster) -> Iterator[Fault]:
+def _pools_have_servers_or_machines(cluster: Cluster) -> Iterator[Fault]:
     for index, pool in enumerate(cluster.worker_pools):
         path = f"workerPools[{index}]"
         if not pool.machines:
             continue
         if pool.count:
-            yield Fault(f"{path}.count", pool.count, "set count or machines, not both")
+            yield Fault(f"{path}.count", pool.count, "set either count or machines, not both")
         for name, key in (
             ("flavor", "flavor"),
             ("image", "image"),
@@ -189,7 +193,11 @@ def _pools_are_made_or_exist(cluster: Cluster) -> Iterator[Fault]:
             ("availability_zones", "availabilityZones"),
         ):
             if value := getattr(pool, name):
-                yield Fault(f"{path}.{key}", value, "means nothing for machines; remove it")
+                yield Fault(
+                    f"{path}.{key}",
+                    value,
+                    "does not apply to machines that exist already; remove it",
+                )
 
 
 @_rule("clusterName", "workerPools", "workerCount")
@@ -207,7 +215,7 @@ def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
                 key,
                 value,
                 f"too long: the machine name {longest} has {len(longest)} characters, "
-                f"and at most {LONGEST_LABEL} are allowed",
+                f"but at most {LONGEST_LABEL} are allowed",
             )
 
 
@@ -216,19 +224,19 @@ def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     made = {cluster.node_name(p.name, i) for p in cluster.pools for i in range(p.count)}
     made |= {cluster.node_name("control-plane", i) for i in range(5)}
     for key, value in _repeated(cluster, "name", made):
-        yield Fault(key, value, "is the name of another node too; choose another name")
+        yield Fault(key, value, "another node has this name; choose another name")
 
 
 @_rule("hostCidr", "existingNetwork", "workerPools")
 def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     for key, value in _repeated(cluster, "address", ()):
-        yield Fault(key, value, "is the address of another machine too")
+        yield Fault(key, value, "another machine has this address")
     if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
         return
-    taken = _taken(addresses(cluster.host_cidr))
+    reserved = _reserved(addresses(cluster.host_cidr))
     for path, machine in _machines(cluster):
-        if whose := taken.get(machine.address):
-            yield Fault(f"{path}.address", machine.address, f"belongs to {whose} (see hostCidr)")
+        if owner := reserved.get(machine.address):
+            yield Fault(f"{path}.address", machine.address, f"is reserved for {owner} in hostCidr")
 
 
 def _machines(cluster: Cluster) -> Iterator[tuple[str, ExistingMachine]]:
@@ -248,7 +256,7 @@ def _repeated(
         seen.add(value)
 
 
-def _taken(of: Addresses) -> dict[IPv4Address, str]:
+def _reserved(of: Addresses) -> dict[IPv4Address, str]:
     return {
         of.router: "the router",
         of.vip: "the gateways' VIP",
@@ -273,7 +281,7 @@ def _elections_take_longer_than_heartbeats(cluster: Cluster) -> Iterator[Fault]:
 
 
 @_rule("httpProxy")
-def _a_proxy_is_named(cluster: Cluster) -> Iterator[Fault]:
+def _a_proxy_has_a_url(cluster: Cluster) -> Iterator[Fault]:
     proxy = cluster.http_proxy
     if proxy is not None and proxy.http is None and proxy.https is None:
         yield Fault("httpProxy", MISSING, "set httpProxy.http or httpProxy.https, or remove it")

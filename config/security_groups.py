@@ -1,38 +1,36 @@
-"""Which machine may talk to which: the security groups' rules as data."""
+"""The rules of the security groups, as data: connections between machines, and from outside."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from config import ports
+from config.models.cluster import Cluster
 
 # Roles that own a security group. `node` holds what control planes and workers share.
 ROLES = ("gateway", "node", "control-plane", "worker")
 
 # The source of a rule that lets in every address of the machines' subnet.
 SUBNET = "subnet"
-# What Kubernetes takes the ports of Services from.
-NODE_PORTS = (30000, 32767)
-# Where a gateway says that its HAProxy lives, and how HAProxy does.
-GATEWAY_STATUS_PORT = 8405
-NODE_EXPORTER_PORT = 9100
-# What Prometheus asks: role, port, whose metrics.
+
+# What Prometheus scrapes: role, port, whose metrics.
 METRICS = (
-    ("gateway", GATEWAY_STATUS_PORT, "HAProxy metrics"),
-    ("gateway", NODE_EXPORTER_PORT, "machine metrics"),
-    ("node", NODE_EXPORTER_PORT, "machine metrics"),
-    ("node", 10249, "kube-proxy metrics"),
-    ("control-plane", 2381, "etcd metrics"),
-    ("control-plane", 10257, "controller manager metrics"),
-    ("control-plane", 10259, "scheduler metrics"),
+    ("gateway", ports.GATEWAY_STATUS, "HAProxy metrics"),
+    ("gateway", ports.NODE_EXPORTER, "machine metrics"),
+    ("node", ports.NODE_EXPORTER, "machine metrics"),
+    ("node", ports.KUBE_PROXY_METRICS, "kube-proxy metrics"),
+    ("control-plane", ports.ETCD_METRICS, "etcd metrics"),
+    ("control-plane", ports.CONTROLLER_MANAGER_METRICS, "controller manager metrics"),
+    ("control-plane", ports.SCHEDULER_METRICS, "scheduler metrics"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One way in. `source` is a role (remote group), `SUBNET` or a CIDR; ports are inclusive."""
+    """Traffic that a security group lets in; the ports are inclusive."""
 
     role: str
     source: str
+    """A role (its whole security group), `SUBNET`, or a CIDR."""
     protocol: str
     first: int | None = None
     last: int | None = None
@@ -40,104 +38,80 @@ class Rule:
 
     @property
     def key(self) -> str:
-        """A stable name: the rule's place in the list must not matter."""
+        """A stable name: it must not depend on the rule's place in the list."""
         source = self.source.replace("/", "-").replace(":", ".")
-        ports = "" if self.first is None else f"-{self.first}"
-        return f"{self.role}-{self.protocol}{ports}-from-{source}"
+        port = "" if self.first is None else f"-{self.first}"
+        return f"{self.role}-{self.protocol}{port}-from-{source}"
 
 
-def rules(
-    *,
-    allowed: Sequence[str],
-    ingress: Sequence[str],
-    machines: Sequence[str] = (),
-    gateways: int,
-    ingress_ports: Sequence[int],
-    monitored: bool,
-    octavia: bool,
-) -> list[Rule]:
-    """Every rule of a cluster. Whatever is not listed here is dropped.
+def rules(cluster: Cluster) -> list[Rule]:
+    """Every rule of a cluster. Neutron drops whatever is not listed here."""
+    # Machines that exist already have no port in Neutron, and so no security group.
+    nodes = ("node", *map(str, cluster.machine_cidrs))
+    return [
+        *_from_users(cluster),
+        *_from_gateways(),
+        _tcp("control-plane", "control-plane", ports.ETCD_CLIENT, "etcd", last=ports.ETCD_PEER),
+        *(_from_load_balancers() if cluster.addons.octavia else ()),
+        *(rule for source in nodes for rule in _from_nodes(source)),
+        *(
+            _tcp(role, source, port, why)
+            for source in nodes
+            for role, port, why in (METRICS if cluster.addons.monitoring.enabled else ())
+        ),
+    ]
 
-    `machines` are the CIDRs of nodes that are in no security group of the cluster.
+
+def _from_users(cluster: Cluster) -> Iterator[Rule]:
+    last_ssh = ports.FIRST_GATEWAY_SSH + cluster.gateway_count - 1
+    for cidr in dict.fromkeys(map(str, cluster.allowed_cidrs)):
+        yield _tcp("gateway", cidr, ports.SSH, "SSH jump host")
+        yield _tcp("gateway", cidr, ports.API, "Kubernetes API")
+        yield _tcp("gateway", cidr, ports.FIRST_GATEWAY_SSH, "SSH to each gateway", last=last_ssh)
+    for cidr in dict.fromkeys(map(str, cluster.ingress_sources)):
+        yield _tcp("gateway", cidr, ports.HTTP, "ingress")
+        yield _tcp("gateway", cidr, ports.HTTPS, "ingress")
+
+
+def _from_gateways() -> Iterator[Rule]:
+    yield Rule(role="gateway", source="gateway", protocol="vrrp", why="which gateway has the VIP")
+    yield _tcp("gateway", "gateway", ports.SSH, "SSH")
+    yield _tcp("gateway", "gateway", ports.GATEWAY_STATUS, "whether a gateway may reboot")
+    yield _tcp("node", "gateway", ports.SSH, "SSH")
+    yield _tcp("node", "gateway", ports.INGRESS_HTTP, "ingress")
+    yield _tcp("node", "gateway", ports.INGRESS_HTTPS, "ingress")
+    yield _tcp("control-plane", "gateway", ports.API, "API")
+
+
+def _from_load_balancers() -> Iterator[Rule]:
+    """Let in Octavia's machines, which take any address of the subnet.
+
+    The cloud controller could open these ports, but with security groups of its own on ports that
+    this program manages: a refresh would remove them.
     """
-    outside = [
-        Rule(role="gateway", source=cidr, protocol="tcp", first=first, last=last, why=why)
-        for cidr in dict.fromkeys(allowed)
-        for first, last, why in (
-            (22, 22, "SSH jump host"),
-            (6443, 6443, "Kubernetes API"),
-            (2200, 2199 + gateways, "SSH to one certain gateway"),
-        )
-    ] + [
-        Rule(role="gateway", source=cidr, protocol="tcp", first=port, last=port, why="ingress")
-        for cidr in dict.fromkeys(ingress)
-        for port in (80, 443)
-    ]
-    inside = [
-        Rule(role="gateway", source="gateway", protocol="vrrp", why="who holds the VIP"),
-        Rule(role="gateway", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
-        Rule(
-            role="gateway",
-            source="gateway",
-            protocol="tcp",
-            first=GATEWAY_STATUS_PORT,
-            last=GATEWAY_STATUS_PORT,
-            why="whether another gateway may reboot",
-        ),
-        Rule(role="node", source="gateway", protocol="tcp", first=22, last=22, why="SSH"),
-        Rule(
-            role="control-plane", source="gateway", protocol="tcp", first=6443, last=6443, why="API"
-        ),
-        Rule(
-            role="control-plane",
-            source="control-plane",
-            protocol="tcp",
-            first=2379,
-            last=2380,
-            why="etcd",
-        ),
-    ] + [
-        Rule(role="node", source="gateway", protocol="tcp", first=port, last=port, why="ingress")
-        for port in ingress_ports
-    ]
-    # Octavia's machines take any address of the subnet. The cloud controller could see to it, but
-    # by groups of its own on ports that are ours: a refresh would take them off.
-    balanced = [
-        Rule(
-            role="worker",
-            source=SUBNET,
-            protocol=protocol,
-            first=NODE_PORTS[0],
-            last=NODE_PORTS[1],
-            why="load balancers",
-        )
-        for protocol in (("tcp", "udp") if octavia else ())
-    ]
-    nodes = ("node", *machines)
-    return [
-        *outside,
-        *inside,
-        *balanced,
-        *(rule for each in nodes for rule in _of_node(each)),
-        *(rule for each in nodes if monitored for rule in _of_prometheus(each)),
-    ]
+    first, last = ports.NODE_PORTS
+    yield _tcp("worker", SUBNET, first, "load balancers", last=last)
+    yield _udp("worker", SUBNET, first, "load balancers", last=last)
 
 
-def _of_node(source: str) -> list[Rule]:
-    """What each node, wherever it is, needs of the others."""
-    return [
-        Rule(role="node", source=source, protocol="icmp", why="path MTU, ping"),
-        Rule(role="node", source=source, protocol="udp", first=8472, last=8472, why="pod VXLAN"),
-        Rule(role="node", source=source, protocol="tcp", first=4240, last=4240, why="CNI health"),
-        Rule(role="node", source=source, protocol="tcp", first=4244, last=4244, why="Hubble"),
-        Rule(role="node", source=source, protocol="tcp", first=10250, last=10250, why="kubelet"),
-        Rule(role="control-plane", source=source, protocol="tcp", first=6443, last=6443, why="API"),
-    ]
+def _from_nodes(source: str) -> Iterator[Rule]:
+    """Let in what every node, wherever it is, sends to the others."""
+    yield Rule(role="node", source=source, protocol="icmp", why="path MTU, ping")
+    yield _udp("node", source, ports.VXLAN, "pod VXLAN")
+    yield _tcp("node", source, ports.CILIUM_HEALTH, "CNI health")
+    yield _tcp("node", source, ports.HUBBLE, "Hubble")
+    yield _tcp("node", source, ports.KUBELET, "kubelet")
+    first, last = ports.NODE_PORTS
+    yield _tcp("node", source, first, "NodePorts", last=last)
+    yield _udp("node", source, first, "NodePorts", last=last)
+    yield _tcp("control-plane", source, ports.API, "API")
 
 
-def _of_prometheus(source: str) -> list[Rule]:
-    """What Prometheus asks: it may be on any node, and leaves that one with its address."""
-    return [
-        Rule(role=role, source=source, protocol="tcp", first=port, last=port, why=why)
-        for role, port, why in METRICS
-    ]
+def _tcp(role: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
+    last = first if last is None else last
+    return Rule(role=role, source=source, protocol="tcp", first=first, last=last, why=why)
+
+
+def _udp(role: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
+    last = first if last is None else last
+    return Rule(role=role, source=source, protocol="udp", first=first, last=last, why=why)

@@ -1,7 +1,7 @@
-"""Writes what follows from the configuration's models: `make generate`.
+"""Writes the files that are generated from the configuration's models: `make generate`.
 
-`Pulumi.yaml` (the keys as the engine knows them), `Pulumi.admin.yaml` (every key, to be
-uncommented) and `docs/configuration.md`. A test checks that all three are current.
+`Pulumi.yaml` declares the keys to the engine, `Pulumi.admin.yaml` shows every key in place, and
+`docs/configuration.md` is the reference. A test checks that all three are current.
 """
 
 import json
@@ -17,21 +17,30 @@ from docs.schema import Key, keys
 ROOT = Path(__file__).parent.parent
 _EXAMPLES: Mapping[str, object] = yaml.safe_load((ROOT / "docs/examples.yaml").read_text())
 
-# Below this, the engine lacks `requiredPulumiVersion` or what the components use of it.
+# Older engines lack `requiredPulumiVersion`, or features that the components use.
 _PULUMI = ">=3.250.0"
 _WIDTH = 96
+_DESCRIPTION = "Highly available Kubernetes on OpenStack: one stack is one cluster"
 _LONGEST_DEFAULT = 60
 _NOTE = "Generated from config/ by `make generate`; a test checks that it is current."
 
 # The engine has no optional keys without a default; `config.load` takes these for "not set".
 _NOT_SET: Mapping[str, object] = {"string": "", "array": [], "object": {}}
 
-# The one key whose default the models do not know.
+# What `pulumi new` asks for: the keys without which no cluster can be planned.
+_ASKED = ("image", "flavor", "externalNetwork", "allowedCidrs")
+_CLOUD = "Entry of clouds.yaml with the credentials; empty: OS_CLOUD and the other OS_* variables."
+_QUICKSTART = """\
+Docs and every other setting: docs/configuration.md, and Pulumi.admin.yaml as a pattern.
+See what the cluster would be made of with `pulumi preview`.
+"""
+
+# The only key whose default is not in the models.
 _STACK_NAME = "clusterName"
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: no references, and texts of several lines as such."""
+    """Writes YAML for readers: no references, and strings of several lines as blocks."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -53,7 +62,7 @@ def _flow(value: object) -> str:
 
 
 def _block(value: object) -> str:
-    """A value over several lines, as YAML."""
+    """A value on several lines, as YAML."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, width=_WIDTH, sort_keys=False, default_flow_style=False
     )
@@ -72,23 +81,43 @@ def pulumi_yaml() -> str:
     for key in keys():
         if key.depth:
             continue
-        entry: dict[str, object] = {"description": key.description, "type": key.kind}
-        if key.kind == "array":
-            entry["items"] = {"type": key.item_kind}
-        declared[key.path] = {**entry, "default": _default(key)}
+        declared[key.path] = {
+            "description": key.description,
+            **_engine_type(key),
+            "default": _default(key),
+        }
     project = {
         "name": PROJECT,
-        "description": "Highly available Kubernetes on OpenStack: one stack is one cluster",
+        "description": _DESCRIPTION,
         "requiredPulumiVersion": _PULUMI,
         "runtime": {"name": "python", "options": {"toolchain": "pip", "virtualenv": ".venv"}},
+        "template": {
+            "description": _DESCRIPTION,
+            "quickstart": _QUICKSTART,
+            "config": {
+                "openstack:cloud": {"description": _CLOUD},
+                **{
+                    key.path: {"description": key.description}
+                    for key in keys()
+                    if key.path in _ASKED
+                },
+            },
+        },
         "config": declared,
     }
     return (
         f"# {_NOTE}\n"
-        "# An empty default means that the key is not set; docs/configuration.md has the whole\n"
+        "# An empty default means that the key is not set; docs/configuration.md is the complete\n"
         f"# reference. Secrets are not declared here: {', '.join(SECRET_KEYS)}.\n"
         f"{_block(project)}\n"
     )
+
+
+def _engine_type(key: Key) -> dict[str, object]:
+    """The type that the engine checks; none where the models take a text for a list, too."""
+    if key.kind != "array":
+        return {"type": key.kind}
+    return {} if key.item_kind == "string" else {"type": "array", "items": {"type": key.item_kind}}
 
 
 def _commented(text: str, indent: str) -> str:
@@ -96,7 +125,7 @@ def _commented(text: str, indent: str) -> str:
 
 
 def _in_stack(key: Key) -> Iterator[str]:
-    """The lines of one key, without comment marks, as a stack's file holds them."""
+    """The lines of one key in a stack's file, not commented out."""
     pad = "  " * key.depth
     yield f"{pad}# {key.description}" if key.depth else ""
     name = key.name if key.depth else f"{PROJECT}:{key.name}"
@@ -112,15 +141,15 @@ def _in_stack(key: Key) -> Iterator[str]:
 
 
 def admin_yaml() -> str:
-    """The file of the stack `admin`, with every key; those that must be set are not commented."""
+    """The file of the stack `admin` with every key; only those to be set are not commented out."""
     lines = [
         f"# {_NOTE}",
-        "# The stack `admin`, and the pattern for others: copy the file to Pulumi.<stack>.yaml.",
-        "# Every key is here. A line that begins with `#` and no space shows a default or, where",
-        "# there is none, an example; take the `#` away to set it.",
+        "# The stack `admin`, and the template for others: copy this file to Pulumi.<stack>.yaml.",
+        "# It has every key. A line that begins with `#` and no space shows the default or, if",
+        "# there is none, an example; remove the `#` to set it.",
         "config:",
-        "  # Entry of clouds.yaml with the credentials; OS_CLOUD and the other OS_* variables work",
-        "  # as well, and so does each key of the OpenStack provider.",
+        "  # Entry of clouds.yaml with the credentials. The OS_* variables and the other keys of",
+        "  # the OpenStack provider work as well.",
         "  openstack:cloud: openstack",
     ]
     must = ("image", "flavor")
@@ -140,7 +169,7 @@ def admin_yaml() -> str:
 
 
 def _top_level() -> list[list[Key]]:
-    """Each top-level key with what it holds; what lists hold is shown by their examples."""
+    """Each top-level key with the keys in it; the items of lists are shown by their examples."""
     groups: list[list[Key]] = []
     opaque: str | None = None
     for key in keys():
@@ -149,7 +178,7 @@ def _top_level() -> list[list[Key]]:
             opaque = None
         if opaque is None or not key.path.startswith(opaque):
             groups[-1].append(key)
-            # Objects that may be absent, and lists, come as one example.
+            # Lists, and objects that may be missing, are shown as one example.
             opaque = (
                 None if key.type == "group" or key.kind not in ("object", "array") else key.path
             )
@@ -176,18 +205,18 @@ def _row(key: Key) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-_HEAD = ["| key | type | default | what it is |", "|---|---|---|---|"]
+_HEAD = ["| key | type | default | description |", "|---|---|---|---|"]
 
 
 def configuration_md() -> str:
-    """The reference."""
+    """The configuration reference."""
     groups = _top_level_with_items()
     lines = [
         f"<!-- {_NOTE} -->",
         "# Configuration",
         "",
-        "One stack is one cluster, and its configuration is `Pulumi.<stack>.yaml`. Set a key with",
-        "`pulumi config set KEY VALUE`, one inside of another with `--path`:",
+        "One stack is one cluster, and its configuration is in `Pulumi.<stack>.yaml`. Set a key",
+        "with `pulumi config set KEY VALUE`, and a nested key with `--path`:",
         "",
         "```sh",
         "pulumi config set workerCount 5",
@@ -195,21 +224,22 @@ def configuration_md() -> str:
         "pulumi config set --path controlPlane.etcdVolume.size 10",
         "```",
         "",
-        "Everything is checked at `pulumi preview`: first by itself, then against the cloud",
-        "(names, sizes, quotas; `cloudChecks`). One message names every fault, with the key, the",
-        "value and what to do. A text, list or object that is empty counts as not set.",
+        "`pulumi preview` checks everything: first the configuration itself, then (unless",
+        "`cloudChecks` is false) names, sizes and quotas in the cloud. One message lists every",
+        "fault, with the key, the value and what to do. An empty string, list or object counts as",
+        "not set.",
         "",
-        "The credentials are those of Pulumi's OpenStack provider: `openstack:cloud` (an entry of",
-        "`clouds.yaml`), its other keys, or the `OS_*` variables.",
+        "The credentials are those of Pulumi's OpenStack provider: set `openstack:cloud` to an",
+        "entry of `clouds.yaml`, or use the provider's other keys or the `OS_*` variables.",
         "",
-        "`Pulumi.admin.yaml` shows every key in place.",
+        "[`Pulumi.admin.yaml`](../Pulumi.admin.yaml) shows every key in its place.",
         "",
-        "## Single values",
+        "## Top-level keys",
         "",
         *_HEAD,
         *(_row(group[0]) for group in groups if len(group) == 1),
         *(
-            f"| `{name}` | secret text |  | {_cell(description)} "
+            f"| `{name}` | secret string |  | {_cell(description)} "
             f"Set it with `pulumi config set --secret {name}`. |"
             for name, description in SECRET_KEYS.items()
         ),

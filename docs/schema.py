@@ -1,14 +1,12 @@
-"""The configuration's keys, as the documents show them, from the JSON schema of the models."""
+"""The keys of the configuration as the documents show them, from the models' JSON schema."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from config.models.cluster import Cluster
 
-_FORMATS = {"ipv4network": "network", "ipv4": "address"}
-_TYPES = {"string": "text", "boolean": "true or false", "integer": "integer", "number": "number"}
+_FORMATS = {"ipv4network": "CIDR", "ipv4": "IPv4 address"}
 
 Schema = Mapping[str, Any]
 
@@ -18,13 +16,13 @@ class Key:
     """One key of the configuration."""
 
     path: str
-    """As `pulumi config set --path` takes it; `[]` stands for any place of a list."""
+    """As for `pulumi config set --path`; `[]` stands for any index of a list."""
     kind: str
     """`string`, `integer`, `boolean`, `array` or `object`."""
     item_kind: str
-    """What a list holds."""
+    """The kind of the items of a list."""
     type: str
-    """What may be written, for people."""
+    """The type as the reference shows it."""
     required: bool
     default: object
     description: str
@@ -35,14 +33,9 @@ class Key:
         """The last part of the path."""
         return self.path.rpartition(".")[2]
 
-    @property
-    def is_group(self) -> bool:
-        """Whether it only holds other keys, each with a default of its own."""
-        return self.kind == "object" and self.default is not None and self.type == "group"
-
 
 def keys() -> Iterator[Key]:
-    """Every key, in the models' order, each group before what it holds."""
+    """Every key, in the order of the models, each group before its own keys."""
     schema = Cluster.model_json_schema()
     yield from _keys(schema, schema["$defs"], "", 0)
 
@@ -72,7 +65,7 @@ def _keys(model: Schema, definitions: Schema, prefix: str, depth: int) -> Iterat
 
 
 def _optional(field: Schema) -> Schema | None:
-    """What a field may be beside null; None when it may not be null."""
+    """The type of a field that may also be null; None when it must not be null."""
     choices = field.get("anyOf", ())
     if not any(choice.get("type") == "null" for choice in choices):
         return None
@@ -91,7 +84,7 @@ def _resolved(field: Schema, definitions: Schema) -> Schema:
 def _type(field: Schema, definitions: Schema) -> str:
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"])
-    kind = field.get("type", "any")
+    kind: str = field.get("type", "any")
     if kind == "array":
         items = _resolved(field.get("items", {}), definitions)
         return f"list of {_plural(_type(items, definitions))}"
@@ -100,7 +93,7 @@ def _type(field: Schema, definitions: Schema) -> str:
         if not isinstance(values, Mapping) or values.get("$ref") == "#/$defs/JsonValue":
             return "object"
         return f"object of {_plural(_type(_resolved(values, definitions), definitions))}"
-    text = _FORMATS.get(field.get("format", ""), _TYPES.get(kind, "anything"))
+    text = _FORMATS.get(field.get("format", ""), kind)
     least, most = field.get("minimum"), field.get("maximum")
     if least is not None and most is not None:
         return f"{text}, {least} to {most}"
@@ -110,4 +103,6 @@ def _type(field: Schema, definitions: Schema) -> str:
 def _plural(text: str) -> str:
     if text.endswith("`"):
         return text
-    return f"{text}es" if text.endswith("address") else re.sub(r"(?<!s)$", "s", text, count=1)
+    if text.startswith(("list of ", "object of ")):
+        return text.replace(" ", "s ", 1)
+    return f"{text}es" if text.endswith("address") else f"{text}s"

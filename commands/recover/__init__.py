@@ -1,1 +1,1 @@
-"""Put a stack right whose `pulumi up` was killed: no lock, no half-made things, nothing pending."""
+"""Repairs a stack whose `pulumi up` was killed: its lock, its orphans, its pending operations."""

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from openstack.exceptions import SDKException
 
-from cloud.login import login
-from cloud.query import connect
+from cloud.login import connect, login
 from commands.recover import orphaned_resources
+from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.orphaned_resources import OrphanedResource
 from commands.recover.state import PulumiError, State
 from config.errors import ConfigError
 
-# Seconds. A service may carry a request out a moment after the client that sent it was killed.
+# Seconds: a service may still be working on the last request of the run that was killed.
 _SETTLE = 5
 
 
 def main() -> int:
-    """Ask, then repair; 0 when the next `pulumi up` can run."""
+    """Ask, then repair; returns 0 when the next `pulumi up` can run."""
     arguments = _arguments()
     try:
         return _recover(
@@ -34,23 +34,25 @@ def main() -> int:
 
 
 def _recover(state: State, *, yes: bool) -> int:
-    if not _agreed(f"Is no other run at work on {state.name}? Its lock is taken away.", yes):
+    if not _agreed(f"Remove the lock of {state.name}? No other run may be at work on it.", yes):
         return 1
+    for path in delete_empty_attributes(state.backend_url()):
+        print(f"deleted {path}, which was written only half")
     state.unlock()
     if not state.begun:
-        print("nothing is pending: run `pulumi up`")
+        print("nothing was being created: run `pulumi up`")
         return 0
     for begun in state.begun:
-        print(f"was being made: {begun.name} ({begun.kind})")
+        print(f"was being created: {begun.name} ({begun.kind})")
     time.sleep(_SETTLE)
     found = _orphaned(state)
-    for stray in found:
-        print(f"not in the state: {stray}")
+    for orphan in found:
+        print(f"exists, but is not in the state: {orphan}")
     if found and not _agreed("Delete what is not in the state?", yes):
         return 1
-    for stray in found:
-        print(f"deleting {stray}")
-        stray.delete()
+    for orphan in found:
+        print(f"deleting {orphan}")
+        orphan.delete()
     state.forget_begun()
     print("done: run `pulumi up`")
     return 0
@@ -60,9 +62,9 @@ def _orphaned(state: State) -> list[OrphanedResource]:
     cloud = connect(login(state.provider_config().get, os.environ))
     known = state.known
     return [
-        stray
+        orphan
         for begun in state.begun
-        for stray in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
+        for orphan in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
     ]
 
 
@@ -72,7 +74,7 @@ def _agreed(question: str, yes: bool) -> bool:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.recover", description=__doc__)
-    parser.add_argument("--stack", help="the stack; the selected one if left out")
+    parser.add_argument("--stack", help="the stack; by default the selected one")
     parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     return parser.parse_args()

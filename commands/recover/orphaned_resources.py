@@ -1,7 +1,7 @@
-"""What a killed run ordered from the cloud and never wrote down, found by what it asked for.
+"""Resources that a killed run created but never recorded, found by what it had requested.
 
-Nothing can depend on such a thing yet: whatever needs it comes after it is in the state. So it is
-deleted, and the next run makes it again.
+Nothing can depend on such a resource: Pulumi creates what needs it only after it is in the state.
+So it is deleted, and the next run creates it again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 # A resource's inputs, as the state holds them.
 Inputs = Mapping[str, Any]
-# Seconds that Nova has to delete a server: its port is free again only then.
+# Seconds for Nova to delete a server; only then is its port free again.
 _SERVER_SECONDS = 300
 
 
 @dataclass(frozen=True)
 class OrphanedResource:
-    """One thing in the cloud that the state does not know; `id` as the state would hold it."""
+    """A resource in the cloud that the state does not know; `id` as the state would hold it."""
 
     kind: str
     name: str
@@ -36,17 +36,19 @@ class OrphanedResource:
 def find(
     cloud: Connection, kind: str, inputs: Inputs, known: Iterable[str]
 ) -> list[OrphanedResource]:
-    """Everything like `inputs` whose id is not among `known`; nothing for what is not the cloud's.
+    """Resources that match `inputs` and whose id is not among `known`.
+
+    A kind that is not OpenStack's has none.
 
     Args:
-        cloud: logged in to the project of the cluster.
+        cloud: a connection to the project of the cluster.
         kind: the resource's type in Pulumi.
-        inputs: what the killed run asked for.
+        inputs: what the killed run had requested.
         known: ids of this kind that the state holds.
     """
     finder = FINDERS.get(kind)
     ids = set(known)
-    return [stray for stray in finder(cloud, inputs) if stray.id not in ids] if finder else []
+    return [orphan for orphan in finder(cloud, inputs) if orphan.id not in ids] if finder else []
 
 
 def _orphaned(
@@ -59,7 +61,7 @@ def _orphaned(
 
 
 def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:
-    """Things of that name in this project: Neutron shows an administrator those of all others."""
+    """The name, and this project: Neutron shows an administrator those of all projects."""
     return {"name": inputs["name"], "project_id": cloud.current_project_id}
 
 
@@ -178,7 +180,7 @@ def _records(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
 
 
 def _credentials(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
-    # The library's type allows for Keystone v2, which has no application credentials.
+    # The library's type includes Keystone v2, which has no application credentials.
     identity: Any = cloud.identity
     user = cloud.current_user_id
     found = identity.application_credentials(user, name=inputs["name"])

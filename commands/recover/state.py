@@ -1,4 +1,4 @@
-"""The stack's state, by Pulumi's CLI: its lock, and what a run had begun when it was killed."""
+"""The stack's state, through Pulumi's CLI: its lock, and the operations that are pending."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROVIDER = "openstack:"
 
 @dataclass(frozen=True)
 class Begun:
-    """A resource that a run had begun to make; whether it exists, nobody wrote down."""
+    """A resource that a run had begun to create; it may exist or not."""
 
     name: str
     kind: str
@@ -24,17 +24,17 @@ class Begun:
 
 
 class PulumiError(Exception):
-    """The CLI failed; the text holds its words."""
+    """The CLI failed; the text holds its message."""
 
 
 class State:
     """The exported state of one stack.
 
     Args:
-        stack: its name; the selected one if None.
-        config_file: its configuration, if it is not beside Pulumi.yaml.
+        stack: its name; None for the selected one.
+        config_file: its configuration, if that is not next to Pulumi.yaml.
 
-    Whatever needs the CLI raises a PulumiError: there is no such stack, or it cannot be reached.
+    Everything that needs the CLI may raise a PulumiError, such as for an unknown stack.
     """
 
     def __init__(self, *, stack: str | None, config_file: Path | None) -> None:
@@ -44,7 +44,7 @@ class State:
 
     @property
     def begun(self) -> list[Begun]:
-        """What was being made."""
+        """The resources that were being created."""
         return [
             Begun(each["urn"].rsplit("::", 1)[1], each["type"], each.get("inputs") or {})
             for operation in self._deployment.get("pending_operations") or []
@@ -70,8 +70,13 @@ class State:
         deployment: dict[str, Any] = self._exported["deployment"]
         return deployment
 
+    def backend_url(self) -> str:
+        """The URL of the backend, also of one whose state cannot be read."""
+        url: str = json.loads(_run("whoami", "--json"))["url"]
+        return url
+
     def provider_config(self) -> dict[str, str]:
-        """What the stack's configuration says to the OpenStack provider, secrets in the clear."""
+        """The stack's keys for the OpenStack provider, with secrets in plain text."""
         listed = json.loads(self._pulumi("config", "--json", "--show-secrets", *self._config_file))
         return {
             key.removeprefix(_PROVIDER): entry["value"]
@@ -80,31 +85,35 @@ class State:
         }
 
     def unlock(self) -> None:
-        """Take the lock of the killed run away; the state is read only after that.
+        """Remove the lock of the killed run; the state is read only after that.
 
-        An earlier copy could be older than what a run that was still alive has written since.
+        A copy from before could miss what a run that was still alive has written since.
         """
         self._pulumi("cancel", "--yes")
         self.__dict__.pop("_exported", None)
 
     def forget_begun(self) -> None:
-        """Write the state back without its notes of what was being done.
+        """Write the state back without its pending operations.
 
-        A change or a deletion that was cut off needs no note: its resource is in the state, and
-        the next run does it again.
+        An interrupted update or deletion needs no record: its resource is in the state, and the
+        next run repeats it.
         """
         self._deployment["pending_operations"] = []
         self._pulumi("stack", "import", stdin=json.dumps(self._exported))
 
     def _pulumi(self, *arguments: str, stdin: str | None = None) -> str:
-        result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
-            ["pulumi", *arguments, *self._arguments, "--non-interactive"],  # noqa: S607
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode != 0:
-            raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr or result.stdout}")
-        return result.stdout
+        return _run(*arguments, *self._arguments, stdin=stdin)
+
+
+def _run(*arguments: str, stdin: str | None = None) -> str:
+    result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
+        ["pulumi", *arguments, "--non-interactive"],  # noqa: S607
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr or result.stdout}")
+    return result.stdout

@@ -1,1 +1,1 @@
-"""The configuration as frozen pydantic models; nothing here knows Pulumi."""
+"""The configuration as frozen pydantic models, independent of Pulumi."""

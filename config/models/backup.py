@@ -1,63 +1,53 @@
-"""Snapshots of etcd: how often, where they go, and which one a lost cluster begins with again."""
+"""Snapshots of etcd, their copies in a bucket, and the restore of a lost cluster."""
 
-from __future__ import annotations
-
-import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from config.base import Name, Settings, Url
-from config.values.machine import Pem
-
-
-def _object_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", value):
-        raise ValueError("must be of letters, digits, '.', '_', '-' and '/' only")
-    return value
-
-
-# What is put into a URL as it is, by a script.
-ObjectName = Annotated[str, AfterValidator(_object_name)]
+from config.base import Settings
+from config.values.network import Url
+from config.values.repositories import ObjectName
+from config.values.text import Name, Pem
 
 
 class Bucket(Settings):
-    """A bucket in an object store that speaks S3: Swift, Ceph, MinIO, or one elsewhere."""
+    """A bucket in an object store with the S3 API: Swift, Ceph, MinIO, or one outside of the
+    cloud."""
 
     endpoint: Url
-    """URL of the store, such as `https://object.example.org`; the bucket comes into its path."""
+    """URL of the object store, such as `https://object.example.org`, without the bucket."""
     name: ObjectName
-    """Name of the bucket, which exists already."""
+    """Name of the bucket, which must exist."""
     access_key: Name
-    """ID of the access key; the key itself is the secret `backupSecretKey`."""
+    """ID of the access key; set its secret key as `backupSecretKey`."""
     region: ObjectName = "us-east-1"
-    """Region that requests are signed for; most stores of clouds take any."""
+    """Region for which requests are signed; most clouds accept any."""
     # Of five control planes they must fit into one page of the store's, 1000.
     keep: Annotated[int, Field(ge=1, le=180)] = 28
-    """Number of snapshots kept of each control plane."""
+    """Number of snapshots to keep in the bucket for each control plane."""
     ca_certificate: Pem | None = None
-    """PEM certificate of the CA that signed the store's; the default is the system's list."""
+    """CA certificate of the object store, in PEM; the default is the system's list of CAs."""
 
 
 class Backup(Settings):
-    """Snapshots of etcd, which every control plane takes of its own member."""
+    """Snapshots of etcd; every control plane takes them of its own member."""
 
     enabled: bool = True
-    """Whether they are taken."""
+    """Take snapshots."""
     interval_hours: Annotated[int, Field(ge=1, le=168)] = 6
     """Hours between two snapshots."""
     keep: Annotated[int, Field(ge=1)] = 8
-    """Number of snapshots kept on each control plane's disk."""
+    """Number of snapshots to keep on the disk of each control plane."""
     bucket: Bucket | None = None
-    """Where each snapshot is copied to; without it they are lost with the control planes."""
+    """Bucket that each snapshot is copied to; without it, they are lost with the control planes."""
     restore: ObjectName | None = None
-    """Name of a snapshot in the bucket. A cluster that has no control plane any more begins with it
-    instead of empty, and keeps what etcd's volume had; one that has is not touched. Take it out
-    afterwards."""
+    """Name of a snapshot in the bucket, to restore a cluster that has lost all control planes. Data
+    on etcd volumes is set aside, not deleted; a cluster with a control plane is not touched. Remove
+    the key afterwards."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where the newest snapshot must never be old, as the metrics name it."""
+        """The places that must have a recent snapshot, by their names in the metrics."""
         if not self.enabled:
             return ()
         return ("disk",) if self.bucket is None else ("disk", "bucket")

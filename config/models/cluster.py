@@ -1,4 +1,4 @@
-"""The configuration of one cluster: every key, and what follows from several of them."""
+"""The configuration of one cluster: every key, and values that follow from several of them."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
@@ -8,7 +8,7 @@ from pydantic import Field
 
 import versions
 from config.addresses import MAX_GATEWAYS, Addresses, addresses
-from config.base import Address, Cidr, DnsLabel, Name, Settings, Url
+from config.base import Settings
 from config.kubernetes_version import KubernetesVersion
 from config.models.addons import AddonsSettings
 from config.models.backup import Backup
@@ -22,8 +22,13 @@ from config.models.machines import (
     WorkerPoolSettings,
     WorkerSettings,
 )
-from config.models.surroundings import Dns, ExistingNetwork, HttpProxy, PackageMirrors
-from config.values.machine import OddCount, RegistryHost, UserName
+from config.models.mirrors import HttpProxy, PackageMirrors
+from config.models.network import Dns, ExistingNetwork
+from config.values.kubernetes import ControlPlaneCount, WorkerCount
+from config.values.machine import UserName
+from config.values.network import COMMAS, Address, Cidr, DnsLabel, Url
+from config.values.repositories import RegistryHost
+from config.values.text import Name
 
 DEFAULT_POOL = "worker"
 
@@ -32,48 +37,57 @@ class Cluster(Settings):
     """The configuration of one cluster, which is one stack."""
 
     cluster_name: Annotated[DnsLabel, Field(examples=["demo"])]
-    """Name of the cluster, and first part of every machine's name; the default is the stack's. It
-    stays as long as the cluster lives."""
+    """Name of the cluster, and the first part of every machine's name; the default is the name of
+    the stack. It cannot be changed while the cluster exists."""
     kubernetes_version: KubernetesVersion = versions.KUBERNETES_VERSION
-    """Kubernetes version, with the `v`. Raise it by one minor at a time, never lower it."""
-    control_plane_count: OddCount = 3
-    """Number of control planes; only an odd number survives a loss better than one fewer."""
+    """Kubernetes version, with the `v`. Upgrade one minor version at a time; a downgrade is
+    refused."""
+    control_plane_count: ControlPlaneCount = 3
+    """Number of control planes: 1, 3 or 5. With 3 the cluster survives the loss of one, with 5 of
+    two."""
     gateway_count: Annotated[int, Field(ge=1, le=MAX_GATEWAYS)] = 2
-    """Number of gateways; with one, its loss cuts users off until it is replaced."""
-    worker_count: Annotated[int, Field(ge=0)] = 2
+    """Number of gateways. If the only one fails, users cannot reach the cluster until it is
+    replaced."""
+    worker_count: WorkerCount = 2
     """Number of workers in the default pool, `worker`."""
 
     image: Name | None = None
-    """Name of the image, for every role that names no other."""
+    """Name of the image for every role that does not set its own."""
     flavor: Name | None = None
-    """Name of the flavor, for every role that names no other."""
+    """Name of the flavor for every role that does not set its own."""
     ssh_user: UserName = "debian"
-    """User that the image's cloud-init gives the SSH key to; stays as long as the cluster lives."""
+    """Default user of the image, who gets the SSH key. It cannot be changed while the cluster
+    exists."""
     gateway: GatewaySettings = GatewaySettings()
     control_plane: ControlPlaneSettings = ControlPlaneSettings()
     worker: WorkerSettings = WorkerSettings()
     """The default pool of workers, `worker`; its size is `workerCount`."""
     worker_pools: tuple[WorkerPoolSettings, ...] = ()
-    """Further pools of workers."""
+    """Additional pools of workers."""
 
     external_network: Annotated[Name, Field(examples=["public"])]
-    """Name of the external network that floating IPs come from."""
-    allowed_cidrs: Annotated[tuple[Cidr, ...], Field(min_length=1, examples=[["203.0.113.0/24"]])]
-    """Networks that may reach the API and SSH. There is no default: name yours."""
-    ingress_cidrs: tuple[Cidr, ...] | None = None
+    """Name of the external network that provides floating IPs."""
+    allowed_cidrs: Annotated[
+        tuple[Cidr, ...], COMMAS, Field(min_length=1, examples=[["203.0.113.0/24"]])
+    ]
+    """Networks that may reach the API and SSH, as a list or separated by commas. There is no
+    default; use the networks you work from."""
+    ingress_cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
     """Networks that may reach ports 80 and 443; the default is `allowedCidrs`."""
     host_cidr: Cidr = IPv4Network("10.8.0.0/22")
-    """Cidr of the machines, at least a /26; a /22 has room for about 990 workers. Like the next
-    two, it stays as long as the cluster lives."""
+    """Network of the machines, a /26 or larger; a /22 has room for about 990 workers. It cannot be
+    changed while the cluster exists."""
     pod_cidr: Cidr = IPv4Network("10.244.0.0/16")
-    """Cidr of the pods, a /24 for each node; a /16 has room for 256 nodes."""
+    """Network of the pods; each node gets a /24 of it, so a /16 has room for 256 nodes. It cannot
+    be changed while the cluster exists."""
     service_cidr: Cidr = IPv4Network("10.96.0.0/16")
-    """Cidr of the Services; its tenth address is the cluster's DNS."""
+    """Network of the Services; its tenth address is the cluster's DNS server. It cannot be changed
+    while the cluster exists."""
     existing_network: ExistingNetwork | None = None
-    dns_nameservers: tuple[Address, ...] = ()
-    """Name servers of the subnet; empty: the cloud's."""
+    dns_nameservers: Annotated[tuple[Address, ...], COMMAS] = ()
+    """DNS servers of the subnet; the default is those of the cloud."""
     floating_ip: Address | None = None
-    """A floating IP that exists and is free; the default is a new one."""
+    """An existing floating IP that is not in use; the default is a new one."""
     dns: Dns | None = None
 
     kubelet: Kubelet = Kubelet()
@@ -85,32 +99,32 @@ class Cluster(Settings):
     registry_mirrors: Mapping[RegistryHost, Annotated[tuple[Url, ...], Field(min_length=1)]] = (
         Field(default_factory=dict)
     )
-    """Registry host (or `_default`) to the URLs of its mirrors, tried in this order."""
+    """Mirrors by registry host, or `_default` for all others: a list of URLs, tried in order."""
     package_mirrors: PackageMirrors = PackageMirrors()
     http_proxy: HttpProxy | None = None
     security_updates: bool = True
-    """Whether every machine installs the distribution's security updates, every night."""
+    """Install the distribution's security updates on every machine, every night."""
     encryption_at_rest: bool = True
-    """Whether Secrets are encrypted in etcd. A change covers what is written from then on."""
+    """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
     addons: AddonsSettings = AddonsSettings()
     cloud_checks: bool = True
-    """Whether the cloud is asked at preview about names, quotas and what else could fail later."""
+    """Check at preview that the cloud has the names, quotas and services that the cluster needs."""
 
     @property
     def addresses(self) -> Addresses:
-        """Which address of `hostCidr` belongs to whom."""
+        """The addresses in `hostCidr` that machines have."""
         return addresses(self.host_cidr)
 
     @property
     def immutable_settings(self) -> Mapping[str, str]:
-        """Keys that a cluster cannot change while it lives, and their values."""
+        """The keys that cannot be changed while the cluster exists, and their values."""
         return {
             "hostCidr": str(self.host_cidr),
             "podCidr": str(self.pod_cidr),
             "serviceCidr": str(self.service_cidr),
-            # The machines learn it at their first boot.
+            # Machines get it at their first boot.
             "sshUser": self.ssh_user,
         }
 
@@ -121,7 +135,7 @@ class Cluster(Settings):
 
     @property
     def api_name(self) -> str:
-        """The name by which every node reaches the API; on every node it means 127.0.0.1."""
+        """The name by which every node reaches the API; on every node it is 127.0.0.1."""
         return f"api.{self.cluster_name}.internal"
 
     @property
@@ -131,29 +145,29 @@ class Cluster(Settings):
 
     @property
     def machine_cidrs(self) -> tuple[IPv4Network, ...]:
-        """Each machine that exists already as a network of one address."""
+        """The address of each machine that exists already, as a network."""
         machines = [machine for pool in self.worker_pools for machine in pool.machines]
         return tuple(IPv4Network(machine.address) for machine in machines)
 
     @property
     def dns_name(self) -> str | None:
-        """The full name in Designate, with the final dot, or None without one."""
+        """The full name in Designate, with the final dot; None if there is none."""
         if self.dns is None:
             return None
         return f"{self.dns.name or self.cluster_name}.{self.dns.zone.rstrip('.')}."
 
     def node_name(self, group: str, index: int) -> str:
-        """The name of a machine: of a `gateway`, a `control-plane`, or one of a pool."""
+        """The name of a machine; the group is `gateway`, `control-plane` or the name of a pool."""
         return f"{self.cluster_name}-{group}-{index}"
 
     @property
     def gateway_servers(self) -> Servers:
-        """How gateways are made."""
+        """The servers of the gateways."""
         return self._servers(self.gateway)
 
     @property
     def control_plane_servers(self) -> Servers:
-        """How control planes are made."""
+        """The servers of the control planes."""
         return self._servers(self.control_plane)
 
     @property
@@ -165,7 +179,7 @@ class Cluster(Settings):
         return tuple(self._pool(each) for each in (default, *self.worker_pools))
 
     def _servers(self, role: RoleSettings) -> Servers:
-        # `load` has refused a configuration in which a role that makes servers lacks either.
+        # `load` refuses a role that has servers but no flavor or image.
         return Servers(
             flavor=role.flavor or self.flavor or "",
             image=role.image or self.image or "",

@@ -1,82 +1,85 @@
-"""Kubernetes itself: what kubeadm, the kubelets, containerd, etcd and the API server are told."""
+"""Settings of kubeadm, the kubelets, containerd, etcd and the API server."""
 
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
-from config.base import Name, Settings, Values
-from config.values.machine import CheckName, ComponentConfig, DropInName, HttpsUrl, Pem, Toml
+from config.base import Settings
+from config.values.kubernetes import ComponentConfig, PreflightCheck, Values
+from config.values.machine import DropInName, Toml
+from config.values.network import HttpsUrl
+from config.values.text import Name, Pem
 
 
 class Kubelet(Settings):
-    """The kubelets."""
+    """Settings of the kubelets."""
 
     extra_config: ComponentConfig = Field(default_factory=dict)
-    """Fields of KubeletConfiguration (v1beta1), merged over those of this program."""
+    """Fields of KubeletConfiguration (v1beta1), merged over those that this program sets."""
 
 
 class KubeProxy(Settings):
-    """kube-proxy."""
+    """Settings of kube-proxy."""
 
     extra_config: ComponentConfig = Field(default_factory=dict)
-    """Fields of KubeProxyConfiguration (v1alpha1), merged over those of this program."""
+    """Fields of KubeProxyConfiguration (v1alpha1), merged over those that this program sets."""
 
 
 class Kubeadm(Settings):
-    """kubeadm."""
+    """Settings of kubeadm."""
 
-    ignore_preflight_errors: tuple[CheckName, ...] = ()
-    """Names of preflight checks whose errors become warnings, such as `NumCPU`."""
+    ignore_preflight_errors: tuple[PreflightCheck, ...] = ()
+    """Preflight checks whose errors are only warnings, such as `NumCPU`."""
 
 
 class Containerd(Settings):
-    """containerd."""
+    """Settings of containerd."""
 
     drop_ins: Mapping[DropInName, Toml] = Field(default_factory=dict)
-    """Files for `/etc/containerd/conf.d`: name (`*.toml`) to TOML text."""
+    """Files for `/etc/containerd/conf.d`: the content, in TOML, by file name (`*.toml`)."""
 
 
 class Etcd(Settings):
-    """etcd, tuned for disks and networks of a cloud rather than for bare metal."""
+    """Settings of etcd; the defaults suit the disks and networks of a cloud."""
 
     heartbeat_interval: Annotated[int, Field(ge=10, le=10_000)] = 500
-    """Milliseconds between the leader's heartbeats (etcd's own default is 100)."""
+    """Milliseconds between two heartbeats of the leader (etcd's own default is 100)."""
     election_timeout: Annotated[int, Field(ge=50, le=50_000)] = 5000
-    """Milliseconds without a heartbeat before an election; at least five heartbeats."""
+    """Milliseconds without a heartbeat before an election; at least 5 times `heartbeatInterval`."""
     quota_backend_bytes: Annotated[int, Field(ge=64 * 2**20, le=8 * 2**30)] = 4 * 2**30
-    """Bytes the database may hold before etcd refuses writes (etcd advises 8 GiB at most)."""
+    """Size in bytes at which etcd refuses writes (etcd recommends at most 8 GiB)."""
 
 
 class AuditLog(Settings):
-    """The API server's audit log, on the control planes' disks."""
+    """The audit log of the API server, on the disks of the control planes."""
 
     enabled: bool = True
-    """Whether it is written."""
+    """Write the audit log."""
     max_age: Annotated[int, Field(ge=1)] = 30
-    """Days after which a file is deleted."""
+    """Days after which an old file is deleted."""
     max_backup: Annotated[int, Field(ge=1)] = 10
-    """Number of old files kept."""
+    """Number of old files to keep."""
     max_size: Annotated[int, Field(ge=1)] = 100
-    """Size in MiB at which a new file begins."""
+    """Size in MiB at which a new file is started."""
     policy: Values | None = None
-    """An audit.k8s.io/v1 Policy; the default logs metadata, and no secrets."""
+    """A Policy of audit.k8s.io/v1; the default logs metadata only, and never Secrets."""
 
 
 class Oidc(Settings):
-    """Logging in to the API by OpenID Connect."""
+    """Login to the API with OpenID Connect."""
 
     issuer_url: HttpsUrl
-    """URL of the issuer, https only."""
+    """URL of the issuer; it must start with `https://`."""
     client_id: Name
-    """Client for which tokens must be issued."""
+    """Client ID that tokens must be issued for."""
     username_claim: Name = "sub"
-    """Claim that is the user's name."""
+    """Claim that contains the user name."""
     username_prefix: str = "oidc:"
-    """Put before user names, so that nobody becomes `system:...`."""
+    """Prefix of user names, so that no one can become `system:...`."""
     groups_claim: Name = "groups"
-    """Claim that lists the user's groups."""
+    """Claim that contains the groups of the user."""
     groups_prefix: str = "oidc:"
-    """Put before group names."""
+    """Prefix of group names."""
     ca_certificate: Pem | None = None
-    """PEM certificate of the CA that signed the issuer's; the default is the system's list."""
+    """CA certificate of the issuer, in PEM; the default is the system's list of CAs."""

@@ -1,4 +1,4 @@
-"""Machines: servers by role, pools of workers, machines that exist already."""
+"""Servers by role, pools of workers, and machines that exist already."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from config.base import Address, DnsLabel, Name, Settings
+from config.base import Settings
+from config.values.kubernetes import WorkerCount
 from config.values.labels import LabelValue, QualifiedName
 from config.values.machine import HostKey, UserName
+from config.values.network import Address, DnsLabel
+from config.values.text import Name
 
 ServerGroupPolicy = Literal["anti-affinity", "soft-anti-affinity"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -20,7 +23,7 @@ class Volume(Settings):
     size: Annotated[int, Field(ge=1)]
     """Size in GiB."""
     type: Name | None = None
-    """Cinder volume type; the default is the cloud's."""
+    """Cinder volume type; the default is that of the cloud."""
 
 
 class Taint(Settings):
@@ -31,7 +34,7 @@ class Taint(Settings):
     value: LabelValue = ""
     """Value; may be empty."""
     effect: TaintEffect
-    """What happens to pods that do not tolerate it."""
+    """Effect on pods that do not tolerate the taint."""
 
 
 class ExistingMachine(Settings):
@@ -40,70 +43,73 @@ class ExistingMachine(Settings):
     name: DnsLabel
     """Name of its Kubernetes node."""
     address: Address
-    """Address at which gateways and nodes reach it."""
+    """IP address at which gateways and nodes reach it."""
     ssh_user: UserName | None = None
-    """User with sudo for SSH; the default is `sshUser`."""
+    """SSH user, who must be allowed to use sudo; the default is `sshUser`."""
     host_key: HostKey
-    """Its SSH host key, as in known_hosts but without the host: `ssh-ed25519 AAAA...`."""
+    """SSH host key as in known_hosts, but without the host name: `ssh-ed25519 AAAA...`."""
 
 
 class RoleSettings(Settings):
-    """What can be set for the servers of one role."""
+    """Settings for the servers of one role."""
 
     flavor: Name | None = None
     """Name of the flavor; the default is `flavor`."""
     image: Name | None = None
     """Name of the image; the default is `image`."""
     volume: Volume | None = None
-    """Boot volume; without it the server boots from the flavor's own disk."""
+    """Boot volume; without it, servers boot from the disk of the flavor."""
     availability_zones: tuple[Name, ...] = ()
-    """Availability zones over which the servers are spread in turn; empty: the cloud decides."""
+    """Availability zones, which servers are assigned to in turn; by default the cloud chooses."""
 
 
 class GatewaySettings(RoleSettings):
-    """The gateways: the only machines with a way in."""
+    """The gateways, the only machines that can be reached from outside."""
 
     server_group_policy: ServerGroupPolicy = "anti-affinity"
-    """Whether two gateways must not, or only should not, share a hypervisor."""
+    """Policy of the server group: two gateways must not (`anti-affinity`) or should not
+    (`soft-anti-affinity`) share a hypervisor."""
 
 
 class ControlPlaneSettings(RoleSettings):
     """The control planes."""
 
     etcd_volume: Volume | None = None
-    """A volume of its own for etcd's data; without it the data is on the boot disk. It stays while
-    the cluster lives, in the zone and with the size with which it was made."""
+    """A separate volume for etcd's data; without it, the data is on the boot disk. Its size and
+    zone cannot be changed while the cluster exists, and it cannot be removed."""
     server_group_policy: ServerGroupPolicy = "anti-affinity"
-    """Whether two control planes must not, or only should not, share a hypervisor."""
+    """Policy of the server group: two control planes must not (`anti-affinity`) or should not
+    (`soft-anti-affinity`) share a hypervisor."""
 
 
 class WorkerSettings(RoleSettings):
-    """What can be set for a pool of workers."""
+    """Settings for a pool of workers."""
 
     labels: Mapping[QualifiedName, LabelValue] = Field(default_factory=dict)
-    """Labels that every node of the pool has."""
+    """Labels of every node in the pool."""
     taints: tuple[Taint, ...] = ()
-    """Taints that every node of the pool has."""
+    """Taints of every node in the pool."""
     max_unavailable: Annotated[int, Field(ge=1)] = 1
-    """How many nodes of the pool may be out of service at the same time while it is changed."""
+    """Number of nodes in the pool that may be out of service at the same time during a change."""
     server_group_policy: ServerGroupPolicy = "soft-anti-affinity"
-    """Whether two workers of the pool must not, or only should not, share a hypervisor."""
+    """Policy of the server group: two workers of the pool must not (`anti-affinity`) or should not
+    (`soft-anti-affinity`) share a hypervisor."""
 
 
 class WorkerPoolSettings(WorkerSettings):
-    """A further pool of workers: servers that are made (`count`), or machines that exist."""
+    """An additional pool of workers: new servers (`count`), or machines that exist already."""
 
     name: DnsLabel
-    """Name of the pool; its nodes are `<clusterName>-<name>-<number>`."""
-    count: Annotated[int, Field(ge=0)] = 0
+    """Name of the pool; its nodes are called `<clusterName>-<name>-<number>`."""
+    count: WorkerCount = 0
     """Number of servers."""
     machines: tuple[ExistingMachine, ...] = ()
-    """Machines that exist already, instead of `count`."""
+    """Machines that exist already and become workers; not together with `count`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """How the servers of one role are made, with all defaults filled in."""
+    """The servers of one role, with all defaults filled in."""
 
     flavor: str
     image: str
@@ -111,7 +117,7 @@ class Servers:
     availability_zones: tuple[str, ...]
 
     def availability_zone(self, index: int) -> str | None:
-        """The zone of the server with this number, None when the cloud decides."""
+        """The zone of the server with this number; None when the cloud chooses."""
         zones = self.availability_zones
         return zones[index % len(zones)] if zones else None
 
@@ -124,7 +130,7 @@ class Pool:
     count: int
     machines: tuple[ExistingMachine, ...]
     servers: Servers
-    """Both names are empty when the pool makes no server."""
+    """Flavor and image may be empty when the pool has no servers."""
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     max_unavailable: int

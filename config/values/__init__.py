@@ -1,1 +1,1 @@
-"""Types of single values, each checked for what it means where it is used."""
+"""Types of single values, with their checks."""

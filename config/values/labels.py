@@ -1,4 +1,4 @@
-"""What Kubernetes allows as a label or taint of a node."""
+"""Keys and values of Kubernetes labels and taints."""
 
 import re
 from typing import Annotated

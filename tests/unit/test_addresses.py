@@ -1,4 +1,4 @@
-"""Addresses must never depend on how many machines there are."""
+"""Addresses never depend on the number of machines."""
 
 from ipaddress import IPv4Network
 
@@ -8,7 +8,7 @@ from config.addresses import addresses
 
 
 @pytest.mark.parametrize("prefix", [16, 22, 24, 26])
-def test_nobody_has_the_address_of_another(prefix: int) -> None:
+def test_every_address_is_different(prefix: int) -> None:
     network = IPv4Network(f"10.8.0.0/{prefix}")
     got = addresses(network)
     fixed = [got.router, got.vip, *got.gateways, *got.control_planes]
@@ -17,7 +17,7 @@ def test_nobody_has_the_address_of_another(prefix: int) -> None:
     assert max(fixed) < got.pool_start < got.pool_end < network.broadcast_address
 
 
-def test_they_are_the_same_in_a_network_of_any_size() -> None:
+def test_offsets_are_the_same_in_a_network_of_any_size() -> None:
     small, large = addresses(IPv4Network("10.8.0.0/26")), addresses(IPv4Network("10.8.0.0/16"))
     assert small.vip == large.vip
     assert small.gateways == large.gateways
@@ -25,7 +25,7 @@ def test_they_are_the_same_in_a_network_of_any_size() -> None:
     assert small.pool_start == large.pool_start
 
 
-def test_the_workers_that_fit_leave_room_for_dhcp() -> None:
+def test_the_room_for_workers_excludes_dhcp_ports() -> None:
     assert addresses(IPv4Network("10.8.0.0/26")).worker_capacity == 31 - 3
     assert addresses(IPv4Network("10.8.0.0/22")).worker_capacity == 1024 - 32 - 1 - 3
 

@@ -1,6 +1,6 @@
-"""What a user gets told when the cloud cannot take a configuration."""
+"""What a user is told when the cloud cannot host a configuration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cloud.checks import faults, warnings
-from cloud.endpoint import endpoint
 from cloud.facts import (
     UNLIMITED,
     CloudNetwork,
@@ -22,17 +21,19 @@ from cloud.facts import (
     Server,
     Subnet,
 )
-from cloud.login import login, login_variables, resolve
 from cloud.quotas import needs
 from config import immutable
-from config.errors import ConfigError
 from config.load import load
 from config.models.cluster import Cluster
+from config.security_groups import rules
 
+# The machines of the cluster below.
+ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
+MACHINE = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
 SERVICES = frozenset({"block-storage", "load-balancer"})
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 
-# A cloud in which the cluster below can be made.
+# A cloud that can host the cluster below.
 CLOUD = Facts(
     flavors=(
         Flavor(name="m1.small", cores=1, memory=2048, disk=10),
@@ -68,11 +69,11 @@ def told(facts: Facts = CLOUD, **more: object) -> list[str]:
     return [str(fault) for fault in faults(cluster(**more), facts)]
 
 
-def test_a_cloud_that_has_everything_is_not_complained_about() -> None:
+def test_a_cloud_that_has_everything_has_no_fault() -> None:
     assert told() == []
 
 
-def test_what_the_cloud_does_not_tell_is_not_held_against_the_user() -> None:
+def test_what_the_cloud_does_not_answer_is_no_fault() -> None:
     assert told(Facts(), dns={"zone": "example.org"}, floatingIp="203.0.113.10") == []
 
 
@@ -85,12 +86,12 @@ def test_what_the_cloud_does_not_tell_is_not_held_against_the_user() -> None:
         ),
         (
             {"controlPlane": {"flavor": "xl"}},
-            "controlPlane.flavor = xl: no such flavor; there are m1.medium, m1.small",
+            "controlPlane.flavor = xl: no such flavor; this project sees m1.medium, m1.small",
         ),
         ({"image": "debian-12"}, "image = debian-12: no such image; did you mean debian-13?"),
         (
             {"workerPools": [{"name": "gpu", "count": 1, "image": "gpu"}]},
-            "workerPools[0].image = gpu: no such image; there are debian-13",
+            "workerPools[0].image = gpu: no such image; this project sees debian-13",
         ),
         (
             {"worker": {"availabilityZones": ["az-1", "az-9"]}},
@@ -102,48 +103,49 @@ def test_what_the_cloud_does_not_tell_is_not_held_against_the_user() -> None:
         ),
         (
             {"controlPlane": {"etcdVolume": {"size": 20, "type": "nvme"}}},
-            "controlPlane.etcdVolume.type = nvme: no such volume type; there are hdd, ssd",
+            "controlPlane.etcdVolume.type = nvme: no such volume type; this project sees hdd, ssd",
         ),
         (
             {"worker": {"volume": {"size": 2}}},
-            "worker.volume.size = 2: the image debian-13 asks for 3 GiB",
+            "worker.volume.size = 2: too small: the image debian-13 requires 3 GiB",
         ),
         (
             {"externalNetwork": "publik"},
             "externalNetwork = publik: no such external network; did you mean public?",
         ),
         ({"externalNetwork": "tenant"}, "externalNetwork = tenant: is not an external network"),
-        ({"floatingIp": "203.0.113.10"}, "this project has no such floating IP; none is free"),
+        (
+            {"floatingIp": "203.0.113.10"},
+            "this project has no such floating IP; remove the key to get a new one",
+        ),
         ({"dns": {"zone": "example.org"}}, "dns.zone = example.org.: the cloud has no DNS"),
     ],
 )
-def test_a_name_that_does_not_exist_is_told_with_the_nearest(
-    raw: dict[str, Any], line: str
-) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_one(raw: dict[str, Any], line: str) -> None:
     lines = told(**raw)
     assert len(lines) == 1, lines
     assert line in lines[0]
 
 
-def test_a_fault_that_all_roles_share_is_told_once() -> None:
+def test_a_fault_that_all_roles_share_is_reported_once() -> None:
     assert len(told(flavor="huge", image="none")) == 2
 
 
 def test_an_image_must_fit_on_the_flavors_disk() -> None:
     small = replace(CLOUD, flavors=(Flavor(name="m1.medium", cores=2, memory=256, disk=0),))
     lines = told(small, workerCount=0)
-    assert "has 256 MiB of RAM, and the image debian-13 asks for 512" in lines[0]
+    assert "has 256 MiB of RAM, and the image debian-13 requires 512" in lines[0]
     assert "choose a larger flavor, or set gateway.volume" in lines[1]
 
 
-def test_a_control_plane_must_be_as_large_as_kubeadm_asks() -> None:
+def test_a_control_plane_must_be_as_large_as_kubeadm_requires() -> None:
     smallest = Flavor(name="tiny", cores=1, memory=1024, disk=10)
     tiny = replace(CLOUD, flavors=(*(CLOUD.flavors or ()), smallest))
     flavors = {"gateway": {"flavor": "tiny"}, "worker": {"flavor": "tiny"}}
     assert told(tiny, **flavors) == []
     cores, memory = told(tiny, **flavors, controlPlane={"flavor": "tiny"})
-    assert cores.startswith("controlPlane.flavor = tiny: kubeadm asks for 2 cores on a control")
-    assert "1700 MiB of RAM on a control plane, and it has 1024" in memory
+    assert cores.startswith("controlPlane.flavor = tiny: kubeadm requires 2 cores on a control")
+    assert "1700 MiB of RAM on a control plane, and this flavor has 1024" in memory
     ignored = {"ignorePreflightErrors": ["numcpu", "Mem"]}
     assert told(tiny, flavor="tiny", kubeadm=ignored) == []
 
@@ -172,9 +174,11 @@ class TestFloatingIp:
     def test_the_clusters_own_is_kept(self) -> None:
         assert self.told("demo-vip") == []
 
-    @pytest.mark.parametrize(("port", "whose"), [("web", "web"), ("", "one without a name")])
-    def test_that_of_another_is_refused(self, port: str, whose: str) -> None:
-        line = f"is taken by the port {whose}; free are 203.0.113.11"
+    @pytest.mark.parametrize(
+        ("port", "holder"), [("web", "the port web"), ("", "a port without a name")]
+    )
+    def test_one_in_use_is_refused(self, port: str, holder: str) -> None:
+        line = f"is in use by {holder}; set a free one (203.0.113.11), or remove the key"
         assert line in self.told(port)[0]
 
 
@@ -185,7 +189,7 @@ class TestALivingCluster:
         port = Port(name="demo-vip", immutable_settings=immutable.read(immutable.write(made_with)))
         return told(replace(CLOUD, ports=(port,)), **keys)
 
-    def test_its_networks_stay(self) -> None:
+    def test_it_keeps_its_networks(self) -> None:
         assert self.told() == []
 
     def test_another_pod_network_is_refused(self) -> None:
@@ -212,7 +216,7 @@ class TestALivingCluster:
         assert words in made_in("3", existingNetwork=existing)
         assert "was made in" not in made_in("2", existingNetwork=existing)
 
-    def test_the_volume_that_etcd_is_on_is_not_taken_away(self) -> None:
+    def test_the_volume_of_etcd_is_not_deleted(self) -> None:
         facts = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
         [line] = told(facts)
         assert line.startswith(
@@ -232,14 +236,14 @@ class TestALivingCluster:
         assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
         assert "## A larger volume for etcd" in OPERATIONS.read_text()
 
-    def test_volumes_that_are_enlarged_one_by_one_hold_nothing_up(self) -> None:
+    def test_volumes_may_be_enlarged_one_by_one(self) -> None:
         facts = replace(
             CLOUD, volumes={"demo-control-plane-0-etcd": 20, "demo-control-plane-1-etcd": 10}
         )
         for size in (10, 20):
             assert told(facts, controlPlane={"etcdVolume": {"size": size}}) == []
 
-    def test_what_it_did_not_note_is_not_held_against_it(self) -> None:
+    def test_a_setting_that_it_did_not_record_may_be_anything(self) -> None:
         port = Port(name="demo-vip", immutable_settings=immutable.read("by a = hand"))
         assert told(replace(CLOUD, ports=(port,)), podCidr="10.128.0.0/16") == []
 
@@ -259,7 +263,7 @@ class TestExistingNetwork:
         existing = {"network": "tenant", "subnet": "tenant-v4"}
         return told(facts, hostCidr=host_cidr, existingNetwork=existing)
 
-    def test_a_part_outside_of_the_pools_is_good(self) -> None:
+    def test_addresses_outside_of_the_allocation_pools_are_accepted(self) -> None:
         assert self.told() == []
 
     def test_the_machines_must_be_in_the_subnet(self) -> None:
@@ -268,17 +272,17 @@ class TestExistingNetwork:
             in self.told("192.168.1.0/26")[0]
         )
 
-    def test_an_address_that_neutron_may_give_away_is_refused(self) -> None:
+    def test_an_address_in_an_allocation_pool_is_refused(self) -> None:
         lines = self.told("192.168.0.128/26")
-        assert "in the allocation pool 192.168.0.64-192.168.0.254 of tenant-v4" in lines[0]
+        assert "the allocation pool 192.168.0.64-192.168.0.254 of tenant-v4 overlaps" in lines[0]
 
-    def test_an_address_that_another_has_is_refused(self) -> None:
+    def test_an_address_in_use_is_refused(self) -> None:
         lines = self.told("192.168.0.64/26", pools=())
-        assert "would give 192.168.0.74 to demo-vip, but nas has it" in lines[0]
+        assert "192.168.0.74 would be the address of demo-vip, but nas has it" in lines[0]
 
     def test_the_routers_address_is_refused(self) -> None:
         lines = self.told(router=IPv4Address("192.168.0.10"))
-        assert "would give 192.168.0.10, the subnet's router, to demo-vip" in lines[0]
+        assert "the address of demo-vip, but the subnet's router has it" in lines[0]
 
     def test_names_are_checked(self) -> None:
         existing = {"network": "tennant", "subnet": "x", "router": "edge"}
@@ -307,7 +311,7 @@ class TestQuotas:
     def there(self, *names: str) -> tuple[Server, ...]:
         return tuple(Server(name=name, cores=2, memory=4096) for name in names)
 
-    def test_what_is_free_may_be_used_up(self) -> None:
+    def test_everything_that_is_free_may_be_used(self) -> None:
         assert self.told({"instances": (10, 3), "cores": (14, 0), "memory": (28672, 0)}) == []
 
     def test_no_limit_is_no_limit(self) -> None:
@@ -325,7 +329,7 @@ class TestQuotas:
     def test_each_quota_counts(self, name: str) -> None:
         assert len(self.told({name: (1, 1)})) == 1
 
-    def test_machines_that_are_there_are_not_asked_for_again(self) -> None:
+    def test_machines_that_exist_are_not_counted_again(self) -> None:
         control_planes = self.there(
             "demo-control-plane-0", "demo-control-plane-1", "demo-control-plane-2"
         )
@@ -333,7 +337,7 @@ class TestQuotas:
         assert self.told({"instances": (7, 5), "cores": (14, 10)}, **more) == []
         assert len(self.told({"instances": (7, 5)}, workerCount=3, **more)) == 1
 
-    def test_machines_of_other_clusters_are_not_ours(self) -> None:
+    def test_machines_of_other_clusters_do_not_count_as_ours(self) -> None:
         others = self.there("demo-control-plane-9", "demo-2-control-plane-0")
         assert len(self.told({"instances": (8, 2)}, servers=others)) == 1
 
@@ -354,6 +358,14 @@ class TestQuotas:
             ),
         )
         assert (got["volumes"], got["gigabytes"]) == (4, 60)
+
+    def test_security_groups_are_counted_with_their_rules(self) -> None:
+        pool = {"name": "metal", "machines": [MACHINE]}
+        metal = cluster(workerPools=[pool], addons={"monitoring": {"enabled": True}})
+        got = needs(metal, CLOUD)
+        # Neutron adds two rules for outgoing traffic to each group.
+        assert got["securityGroups"] == 4
+        assert got["securityGroupRules"] == len(rules(metal)) + 8
 
     def test_a_cluster_that_is_complete_needs_nothing(self) -> None:
         servers = [f"demo-{role}-{i}" for role, n in ROLES.items() for i in range(n)]
@@ -376,29 +388,13 @@ class TestQuotas:
         assert line.startswith("workerCount = 11: a server group may have 10 members")
 
 
-ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
-
-CLOUDS = """
-clouds:
-  lab:
-    region_name: one
-    cacert: {ca}
-    auth: {{auth_url: https://cloud.example.org:5000/v3, username: me, password: hunter2}}
-"""
-
-
-def keys(**values: str) -> Callable[[str], str | None]:
-    """The keys of the OpenStack provider in a stack's configuration."""
-    return values.get
-
-
 class TestBrokenServers:
-    """A server that Nova could not make stays in the state, and an update does not mend it."""
+    """A server that Nova could not create stays in the state, and an update does not repair it."""
 
     def told(self, *servers: Server) -> list[str]:
         return list(warnings(cluster(), replace(CLOUD, servers=servers)))
 
-    def test_it_is_named_with_novas_words_and_the_command_that_replaces_it(self) -> None:
+    def test_it_is_named_with_novas_reason_and_the_command_that_replaces_it(self) -> None:
         (told,) = self.told(
             Server(name="demo-worker-0", cores=2, memory=4096),
             Server(name="demo-worker-1", cores=2, memory=4096, error="No valid host was found."),
@@ -410,86 +406,9 @@ class TestBrokenServers:
         (told,) = self.told(Server(name="demo-control-plane-0", cores=2, memory=4096, error=""))
         assert "Nova does not say why" in told
 
-    def test_one_that_is_to_go_anyway_is_not_mentioned(self) -> None:
+    def test_one_that_is_being_removed_is_not_mentioned(self) -> None:
         assert self.told(Server(name="demo-worker-9", cores=2, memory=4096, error="x")) == []
 
     def test_it_does_not_stop_the_run_that_replaces_it(self) -> None:
         broken = Server(name="demo-worker-1", cores=2, memory=4096, error="x")
         assert told(replace(CLOUD, servers=(broken,))) == []
-
-
-class TestLogin:
-    """The settings are those of the OpenStack provider, in the provider's order."""
-
-    def test_a_named_cloud_comes_before_everything_else(self) -> None:
-        got = login(keys(cloud="mine"), {"OS_CLOUD": "other", "OS_AUTH_URL": "https://x"})
-        assert (got.key, got.value) == ("openstack:cloud", "mine")
-        assert got.settings == {"cloud": "mine"}
-
-    def test_the_stack_comes_before_the_environment(self) -> None:
-        got = login(
-            keys(authUrl="https://a", applicationCredentialId="id"),
-            {"OS_AUTH_URL": "https://b", "OS_APPLICATION_CREDENTIAL_SECRET": "s"},
-        )
-        assert got.settings["auth_type"] == "v3applicationcredential"
-        assert got.settings["auth"] == {
-            "auth_url": "https://a",
-            "application_credential_id": "id",
-            "application_credential_secret": "s",
-        }
-
-    def test_a_password_has_the_default_domain(self) -> None:
-        env = {"OS_AUTH_URL": "https://a", "OS_USERNAME": "u", "OS_PROJECT_NAME": "p"}
-        auth = login(keys(), env).settings["auth"]
-        assert (auth["user_domain_id"], auth["project_domain_id"]) == ("default", "default")
-
-    def test_a_certificate_may_go_unchecked(self) -> None:
-        assert login(keys(), {"OS_CLOUD": "x", "OS_INSECURE": "true"}).settings["verify"] is False
-
-    @pytest.mark.parametrize(
-        "stack",
-        [
-            {"cloud": "mine"},
-            {
-                "authUrl": "https://a",
-                "userName": "u",
-                "password": "p",
-                "tenantName": "t",
-                "defaultDomain": "d",
-                "insecure": "true",
-                "cacertFile": "ca.pem",
-            },
-            {
-                "authUrl": "https://a",
-                "applicationCredentialId": "id",
-                "applicationCredentialSecret": "s",
-            },
-            {"authUrl": "https://a", "token": "t", "tenantId": "i", "region": "r"},
-        ],
-    )
-    def test_a_program_beside_the_stack_logs_in_alike(self, stack: dict[str, str]) -> None:
-        beside = login(keys(), login_variables(keys(**stack)))
-        assert beside == login(keys(**stack), {})
-
-    def test_nothing_at_all_says_what_to_set(self) -> None:
-        with pytest.raises(ConfigError, match=r"openstack:cloud: set it .* or OS_CLOUD"):
-            resolve(login(keys(), {}))
-
-    def test_an_unknown_cloud_names_the_nearest(self, clouds: Path) -> None:
-        with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
-            resolve(login(keys(cloud="labb"), {}))
-
-    def test_programs_in_the_cluster_get_no_credentials(self, clouds: Path) -> None:
-        got = endpoint(login(keys(cloud="lab"), {}))
-        assert got.auth_url == "https://cloud.example.org:5000/v3"
-        assert (got.region, got.ca_certificate) == ("one", "PEM")
-        assert "hunter2" not in repr(got)
-
-
-@pytest.fixture
-def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "ca.pem").write_text("PEM")
-    file = tmp_path / "clouds.yaml"
-    file.write_text(CLOUDS.format(ca=tmp_path / "ca.pem"))
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
-    return file

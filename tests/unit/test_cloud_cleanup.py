@@ -14,7 +14,7 @@ from commands import cloud_cleanup
 
 @pytest.fixture
 def cloud() -> MagicMock:
-    """A project with Octavia; an administrator's questions without a project see `theirs` too."""
+    """A project with Octavia; an administrator who names no project sees that of others too."""
     made = MagicMock(current_project_id="ours")
     made.block_storage.snapshots.return_value = []
     made.block_storage.volumes.return_value = []
@@ -28,7 +28,7 @@ def cloud() -> MagicMock:
 
 
 def listing(*things: Thing) -> Callable[..., list[Thing]]:
-    """What a service tells an administrator."""
+    """A service as an administrator sees it."""
 
     def answer(project_id: str | None = None) -> list[Thing]:
         return [each for each in things if project_id in (None, each.project)]
@@ -41,15 +41,15 @@ def balancer(status: str, project: str = "ours") -> Thing:
 
 
 @pytest.mark.parametrize(
-    ("status", "ordered"),
+    ("status", "requested"),
     [("ACTIVE", True), ("ERROR", True), ("PENDING_UPDATE", False), ("PENDING_DELETE", False)],
 )
-def test_a_load_balancer_that_is_just_changing_waits_for_the_next_round(
-    cloud: MagicMock, status: str, ordered: bool
+def test_a_load_balancer_that_is_changing_is_deleted_in_a_later_round(
+    cloud: MagicMock, status: str, requested: bool
 ) -> None:
     cloud.load_balancer.load_balancers = listing(balancer(status))
-    assert cloud_cleanup.sweep(cloud, "demo") == ["load balancer kube_service_demo_a_b"]
-    assert cloud.load_balancer.delete_load_balancer.called is ordered
+    assert cloud_cleanup.clean_up(cloud, "demo") == ["load balancer kube_service_demo_a_b"]
+    assert cloud.load_balancer.delete_load_balancer.called is requested
 
 
 def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) -> None:
@@ -58,18 +58,20 @@ def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) ->
     cloud.network.ips = listing(
         Thing(description=description, floating_ip_address="198.51.100.9", project="theirs")
     )
-    assert cloud_cleanup.sweep(cloud, "demo") == []
+    assert cloud_cleanup.clean_up(cloud, "demo") == []
     assert not cloud.network.delete_ip.called
 
 
-def test_security_groups_of_load_balancers_go_when_no_port_has_them(cloud: MagicMock) -> None:
+def test_a_security_group_in_use_is_deleted_in_a_later_round(
+    cloud: MagicMock,
+) -> None:
     def group(cluster: str) -> Thing:
         description = f"Security Group for a/b Service LoadBalancer in cluster {cluster}"
         return Thing(name=f"lb-sg-{cluster}", description=description, project="ours")
 
     cloud.network.security_groups = listing(group("demo"), group("other-demo"))
     cloud.network.delete_security_group.side_effect = ConflictException
-    assert cloud_cleanup.sweep(cloud, "demo") == ["security group lb-sg-demo"]
+    assert cloud_cleanup.clean_up(cloud, "demo") == ["security group lb-sg-demo"]
     assert cloud.network.delete_security_group.call_count == 1
 
 

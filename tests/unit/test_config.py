@@ -1,4 +1,4 @@
-"""What a user gets told about a configuration, and what the defaults come to."""
+"""The faults that a user is told about a configuration, and the defaults."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 
-from config import load as config
 from config.errors import ConfigError
 from config.kubernetes_version import check_version_change
-from config.load import load
+from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
 
 LEAST: dict[str, Any] = {
@@ -45,13 +44,13 @@ def test_the_least_configuration_is_a_highly_available_cluster() -> None:
     assert got.pools[0].servers.flavor == got.gateway_servers.flavor == "m1.medium"
 
 
-def test_values_come_as_the_engine_stores_them() -> None:
+def test_values_may_have_the_types_that_the_engine_stores() -> None:
     got = cluster(controlPlaneCount="5", encryptionAtRest="false", worker={"labels": {"gpu": True}})
     assert (got.control_plane_count, got.encryption_at_rest) == (5, False)
     assert got.pools[0].labels == {"gpu": "true"}
 
 
-def test_what_is_empty_is_not_set() -> None:
+def test_an_empty_value_counts_as_not_set() -> None:
     assert cluster(clusterName="", floatingIp="", dns={}, ingressCidrs=[]) == cluster()
 
 
@@ -77,7 +76,7 @@ def test_a_pool_can_have_a_role() -> None:
     assert cluster(worker={"labels": labels}).pools[0].labels == labels
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     lines = told(
         controlPlaneCount=2,
         allowedCidrs=None,
@@ -97,6 +96,16 @@ def test_every_fault_is_told_at_once() -> None:
     }
 
 
+def test_a_count_beyond_every_limit_hides_no_other_fault() -> None:
+    lines = told(workerCount="9" * 30, controlPlaneCount=2)
+    assert [line.split(" ")[0] for line in lines] == ["controlPlaneCount", "workerCount"]
+
+
+def test_a_rule_waits_for_every_key_that_it_reads() -> None:
+    lines = told(hostCidr="10.8.0.0/26", workerCount=60, existingNetwork={"network": "tenant"})
+    assert [line.split(":")[0] for line in lines] == ["existingNetwork.subnet"]
+
+
 @pytest.mark.parametrize(
     ("raw", "line"),
     [
@@ -105,34 +114,37 @@ def test_every_fault_is_told_at_once() -> None:
         ({"controlPlaneCount": 4}, "controlPlaneCount = 4: must be 1, 3 or 5"),
         ({"gatewayCount": 0}, "gatewayCount = 0: must be greater than or equal to 1"),
         ({"gatewayCount": 5}, "gatewayCount = 5: must be less than or equal to 4"),
+        ({"workerCount": 5001}, "workerCount = 5001: must be less than or equal to 5000"),
         ({"workerCount": "two"}, "workerCount = two: must be a valid integer"),
-        ({"kubernetesVersion": "1.36.3"}, "kubernetesVersion = 1.36.3: must be a whole version"),
+        ({"kubernetesVersion": "1.36.3"}, "kubernetesVersion = 1.36.3: must be a complete version"),
         ({"kubernetesVersion": "v1.33.0"}, "supported are 1.35, 1.36, 1.37"),
-        ({"flavor": None}, "flavor: must be set, or else each of gateway.flavor, controlPlane"),
+        ({"flavor": None}, "flavor: must be set, or each of gateway.flavor, controlPlane"),
         ({"clusterName": "Demo"}, "clusterName = Demo: must be a DNS label"),
         ({"sshUser": "my user"}, "sshUser = my user: must be a Linux user name"),
         ({"floatingIp": "203.0.113"}, "floatingIp = 203.0.113: must be an IPv4 address"),
+        ({"floatingIp": 5}, "floatingIp = 5: must be an IPv4 address"),
+        ({"podCidr": 5}, "podCidr = 5: must be an IPv4 network"),
         ({"dnsNameservers": ["dns"]}, "dnsNameservers[0] = dns: must be an IPv4 address"),
         ({"hostCidr": "10.8.0.7/24"}, "has host bits set; the network is 10.8.0.0/24"),
         ({"hostCidr": "10.8.0.0/27"}, "hostCidr = 10.8.0.0/27: too small; use a /26 or larger"),
-        ({"hostCidr": "169.254.0.0/20"}, "is loopback, link-local or multicast"),
+        ({"hostCidr": "169.254.0.0/20"}, "is a loopback, link-local or multicast network"),
         (
             {"hostCidr": "10.8.0.0/26", "workerCount": 60},
-            "has room for 28 workers, and 60 are wanted; use a /25",
+            "has room for 28 workers, but 60 are configured; use a /25",
         ),
         ({"podCidr": "10.96.0.0/12"}, "podCidr = 10.96.0.0/12: overlaps serviceCidr"),
         ({"hostCidr": "10.96.8.0/24"}, "hostCidr = 10.96.8.0/24: overlaps serviceCidr"),
         ({"serviceCidr": "10.96.0.0/28"}, "must be between a /12 and a /24"),
         (
             {"workerCount": 500},
-            "too small for 503 nodes, each of which takes a /24; use a /15 or larger",
+            "too small for 503 nodes, which need a /24 each; use a /15 or larger",
         ),
         (
             {"workerPools": [{"name": "control-plane"}]},
-            "is reserved, as are gateway, control-plane, worker",
+            "is one of the reserved names gateway, control-plane, worker",
         ),
-        ({"workerPools": [{"name": "a"}, {"name": "a"}]}, "is the name of another pool too"),
-        ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, and at most 63"),
+        ({"workerPools": [{"name": "a"}, {"name": "a"}]}, "another pool has this name"),
+        ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, but at most 63"),
         ({"workerPools": [{"name": "a", "count": -1}]}, "workerPools[0].count = -1: must be"),
         ({"worker": {"labels": {"a b": "c"}}}, "worker.labels.a b = a b: must be `name` or"),
         ({"worker": {"labels": {"a": "-"}}}, "worker.labels.a = -: must be empty, or at most 63"),
@@ -143,13 +155,19 @@ def test_every_fault_is_told_at_once() -> None:
         ({"addons": {"cni": {"kinds": "x"}}}, "did you mean addons.cni.kind?"),
         ({"gateway": {"volume": {"type": "ssd"}}}, "gateway.volume.size: must be set"),
         ({"etcd": {"electionTimeout": 600}}, "must be at least 2500: 5 times etcd.heartbeatInt"),
-        ({"httpProxy": {"noProxy": ["a"]}}, "set httpProxy.http or httpProxy.https, or remove it"),
+        (
+            {"httpProxy": {"noProxy": ["a"]}},
+            "set httpProxy.http or httpProxy.https, or remove it",
+        ),
         ({"httpProxy": {"http": "proxy:3128"}}, "must be a URL that starts with http://"),
-        ({"registryMirrors": {"docker.io": []}}, "registryMirrors.docker.io = []"),
+        ({"registryMirrors": {"docker.io": []}}, 'registryMirrors["docker.io"] = []'),
         ({"registryMirrors": {"https://docker.io": ["https://m"]}}, "must be a registry's host"),
-        ({"containerd": {"dropIns": {"a.toml": "a ="}}}, "containerd.dropIns.a.toml = a =: must"),
+        (
+            {"containerd": {"dropIns": {"a.toml": "a ="}}},
+            'containerd.dropIns["a.toml"] = a =: must',
+        ),
         ({"containerd": {"dropIns": {"../a": ""}}}, "must be a file name that ends in .toml"),
-        ({"kubelet": {"extraConfig": {"kind": "x"}}}, "must not name kind; the program sets them"),
+        ({"kubelet": {"extraConfig": {"kind": "x"}}}, "must not set kind; the program sets them"),
         ({"kubeadm": {"ignorePreflightErrors": ["A,B"]}}, "must be the name of one check"),
         ({"oidc": {"issuerUrl": "http://i", "clientId": "k"}}, "oidc.issuerUrl = http://i: must"),
         ({"dns": {"name": "k8s"}}, "dns.zone: must be set"),
@@ -161,7 +179,7 @@ def test_a_fault_names_the_key_the_value_and_what_to_do(raw: dict[str, Any], lin
     assert line in lines[0]
 
 
-def test_the_stack_name_must_do_as_a_cluster_name_when_there_is_no_other() -> None:
+def test_the_stack_name_must_be_a_valid_cluster_name_if_none_is_set() -> None:
     assert "clusterName = my_stack: must be a DNS label" in told(stack="my_stack")[0]
 
 
@@ -176,7 +194,7 @@ def test_workers_in_an_existing_network_need_no_room_in_host_cidr() -> None:
     assert got.worker_count == 60
 
 
-class TestMachinesThatExist:
+class TestExistingMachines:
     MACHINE: ClassVar = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
 
     def pool(self, **more: object) -> list[dict[str, object]]:
@@ -194,26 +212,26 @@ class TestMachinesThatExist:
 
     def test_an_address_of_the_cluster_is_refused(self) -> None:
         lines = told(workerPools=self.pool(address="10.8.0.21"))
-        assert "belongs to control plane 0 (see hostCidr)" in lines[0]
+        assert "is reserved for control plane 0 in hostCidr" in lines[0]
 
     def test_two_with_one_address_are_refused(self) -> None:
         twice = {"name": "b", "machines": [{**self.MACHINE, "name": "rack-2"}]}
         lines = told(workerPools=[*self.pool(), twice])
-        assert "workerPools[1].machines[0].address = 192.0.2.11: is the address of" in lines[0]
+        assert "workerPools[1].machines[0].address = 192.0.2.11: another machine has" in lines[0]
 
     def test_the_name_of_a_server_is_refused(self) -> None:
         lines = told(workerPools=self.pool(name="demo-worker-1"))
-        assert "is the name of another node too" in lines[0]
+        assert "another node has this name" in lines[0]
 
     def test_a_host_key_is_checked(self) -> None:
         lines = told(workerPools=self.pool(hostKey="192.0.2.11 ssh-ed25519 AAAA"))
         assert "`ssh-keyscan ADDRESS` prints them" in lines[0]
 
-    def test_settings_of_servers_mean_nothing_for_them(self) -> None:
+    def test_settings_of_servers_are_refused(self) -> None:
         pool = {**self.pool()[0], "count": 2, "flavor": "m1"}
         lines = told(workerPools=[pool])
-        assert "workerPools[0].count = 2: set count or machines, not both" in lines[0]
-        assert "workerPools[0].flavor = m1: means nothing for machines" in lines[1]
+        assert "workerPools[0].count = 2: set either count or machines, not both" in lines[0]
+        assert "workerPools[0].flavor = m1: does not apply to machines" in lines[1]
 
 
 class TestVersionChange:
@@ -227,18 +245,20 @@ class TestVersionChange:
             ("v1.36.10", "v1.37.0"),
         ],
     )
-    def test_what_kubeadm_can_do_is_allowed(self, previous: str | None, wanted: str) -> None:
+    def test_an_upgrade_that_kubeadm_supports_is_allowed(
+        self, previous: str | None, wanted: str
+    ) -> None:
         check_version_change(previous, wanted)
 
     @pytest.mark.parametrize(
         ("previous", "wanted", "told"),
         [
-            ("v1.35.9", "v1.37.0", "go to a v1.36 version first"),
-            ("v1.36.3", "v1.35.9", "cannot go back; set v1.36.3"),
-            ("v1.36.10", "v1.36.9", "cannot go back; set v1.36.10"),
+            ("v1.35.9", "v1.37.0", "upgrade to a v1.36 version first"),
+            ("v1.36.3", "v1.35.9", "cannot be downgraded; set v1.36.3"),
+            ("v1.36.10", "v1.36.9", "cannot be downgraded; set v1.36.10"),
         ],
     )
-    def test_what_it_cannot_do_is_refused(self, previous: str, wanted: str, told: str) -> None:
+    def test_any_other_change_is_refused(self, previous: str, wanted: str, told: str) -> None:
         with pytest.raises(ConfigError, match=told):
             check_version_change(previous, wanted)
 
@@ -251,17 +271,22 @@ class TestSecrets:
         assert "secret-proxy" not in str(caught.value)
         assert "httpProxy.http = [secret]: must be a URL" in str(caught.value)
 
+    def test_the_value_of_an_unknown_secret_key_is_not_shown(self) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load({**LEAST, "backup.secret": "hunter2"}, "demo", secret=["backup.secret"])
+        assert "backup.secret = [secret]: unknown key" in str(caught.value)
+
     def test_a_password_in_a_url_is_not_shown(self) -> None:
         lines = told(oidc={"issuerUrl": "http://me:hunter2@example.org", "clientId": "k"})
         assert "http://me:***@example.org" in lines[0]
 
-    def test_a_private_key_in_the_open_is_refused_and_not_shown(self) -> None:
+    def test_a_private_key_in_plain_text_is_refused_and_not_shown(self) -> None:
         lines = told(sshPrivateKey="-----BEGIN", controlPlaneCount=2)
         assert "pulumi config set --secret sshPrivateKey" in lines[-1]
         assert "BEGIN" not in "".join(lines)
         assert len(lines) == 2
 
-    def test_a_private_key_that_is_a_secret_is_no_part_of_the_model(self) -> None:
+    def test_a_private_key_that_is_a_secret_is_not_part_of_the_model(self) -> None:
         got = load({**LEAST, "sshPrivateKey": "x"}, "demo", secret=["sshPrivateKey"])
         assert got == cluster()
 
@@ -280,13 +305,13 @@ class NoResources(pulumi.runtime.Mocks):
 
 @pytest.fixture
 def stack() -> Iterator[None]:
-    pulumi.runtime.set_mocks(NoResources(), project=config.PROJECT, stack="lab")
+    pulumi.runtime.set_mocks(NoResources(), project=PROJECT, stack="lab")
     yield
     pulumi.runtime.set_all_config({}, [])
 
 
 @pytest.mark.usefixtures("stack")
-def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
+def test_a_stack_is_read_as_the_engine_passes_it() -> None:
     pulumi.runtime.set_all_config(
         {
             "openstack-kubernetes:externalNetwork": "public",
@@ -301,7 +326,7 @@ def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
         },
         ["openstack-kubernetes:addons", "openstack-kubernetes:sshPrivateKey"],
     )
-    got = config.from_pulumi()
+    got = cluster_of_stack()
     assert (got.cluster_name, got.control_plane_count, got.image, got.flavor) == (
         "lab",
         1,
@@ -310,7 +335,7 @@ def test_a_stack_is_read_as_the_engine_hands_it_over() -> None:
     )
     assert got.allowed_cidrs == (IPv4Network("203.0.113.7/32"),)
     assert got.addons.cni.kind == "none"
-    secrets = config.secrets_from_pulumi()
+    secrets = secrets_of_stack()
     assert secrets.keys == {"addons"}
     assert secrets.ssh_private_key is not None
 
@@ -322,7 +347,7 @@ class TestBackup:
         "accessKey": "AKEY",
     }
 
-    def test_snapshots_are_taken_unless_told_otherwise(self) -> None:
+    def test_snapshots_are_taken_by_default(self) -> None:
         assert cluster().backup.places == ("disk",)
         assert cluster(backup={"enabled": False}).backup.places == ()
 
@@ -336,15 +361,13 @@ class TestBackup:
 
     def test_the_secret_key_is_a_secret(self) -> None:
         [line] = told(backup={"bucket": self.BUCKET}, backupSecretKey="s")
-        assert line.startswith("backupSecretKey: set it anew, as a secret: ")
+        assert line.startswith("backupSecretKey: set it again as a secret: ")
 
-    def test_a_name_that_no_url_holds_is_refused(self) -> None:
+    def test_a_name_that_does_not_fit_into_a_url_is_refused(self) -> None:
         [line] = told(backup={"restore": "a snapshot"})
-        assert line == (
-            "backup.restore = a snapshot: must be of letters, digits, '.', '_', '-' and '/' only"
-        )
+        assert line.startswith("backup.restore = a snapshot: must consist of letters, digits, '.'")
 
     def test_a_restore_needs_a_bucket(self) -> None:
         assert told(backup={"restore": "demo-1/x.db.gz"}) == [
-            "backup.restore = demo-1/x.db.gz: it is read from backup.bucket; set that, too"
+            "backup.restore = demo-1/x.db.gz: needs a bucket; set backup.bucket too"
         ]

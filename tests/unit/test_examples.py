@@ -26,7 +26,7 @@ def test_an_example_loads(path: Path) -> None:
     assert load(values(path), stack).cluster_name == stack
 
 
-def test_each_example_is_what_it_says() -> None:
+def test_each_example_is_what_its_name_says() -> None:
     small, ha, private = (
         load(values(ROOT / "examples" / f"Pulumi.{name}.yaml"), name)
         for name in ("small", "ha", "private")

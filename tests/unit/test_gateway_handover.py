@@ -1,4 +1,4 @@
-"""A gateway that goes: the floating IP moves first, and nothing that is dead is waited for long."""
+"""A gateway that goes: the floating IP moves first, and a dead gateway delays nothing for long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# Runs the command here: `active` has the id of the server that is behind the floating IP.
+# Runs the command here; the file `active` holds the id of the server that has the floating IP.
 SSH = """#!/bin/bash
 printf '%s\\n' "$@" >>"$FAKES/asked"
 [[ -e $FAKES/active ]] || { echo "connect to host: timed out" >&2; exit 255; }
@@ -23,15 +23,15 @@ sh -c "${!#}"
 CAT = """#!/bin/bash
 [[ $1 == /var/lib/cloud/data/instance-id ]] && exec /bin/cat "$FAKES/active"
 """
-# Stopping keepalived moves the address, if somebody takes it.
+# Stopping keepalived moves the address, if another gateway takes it.
 SUDO = """#!/bin/bash
 echo "$*" >>"$FAKES/stopped"
 mv "$FAKES/next" "$FAKES/active" 2>/dev/null
 """
 
 
-class Way:
-    """What is behind the floating IP."""
+class Gateways:
+    """The gateways behind the floating IP."""
 
     def __init__(self, fakes: Path) -> None:
         self.fakes = fakes
@@ -39,8 +39,8 @@ class Way:
             (fakes / name).write_text(text)
             (fakes / name).chmod(0o755)
 
-    def leave(self, *, active: str = "", following: str = "", **settings: str) -> str:
-        """Hand over for the server `old`; what it printed."""
+    def hand_over(self, *, active: str = "", following: str = "", **settings: str) -> str:
+        """Hand over for the server `old`; returns what was printed."""
         for name, server in {"active": active, "next": following}.items():
             if server:
                 (self.fakes / name).write_text(f"{server}\n")
@@ -56,7 +56,10 @@ class Way:
             "HOST_KEY": "ecdsa-sha2-nistp256 AAAA",
             **settings,
         }
-        program = "from commands import gateway_handover as it; it.PATIENCE = 0.5; it.main()"
+        program = (
+            "from commands import gateway_handover; "
+            "gateway_handover.PATIENCE = 0.5; gateway_handover.main()"
+        )
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=PROJECT, env=environment,
             capture_output=True, text=True, check=True, timeout=30,
@@ -69,50 +72,54 @@ class Way:
 
 
 @pytest.fixture
-def way(tmp_path: Path) -> Way:
-    return Way(tmp_path)
+def gateways(tmp_path: Path) -> Gateways:
+    return Gateways(tmp_path)
 
 
-def test_the_active_one_hands_over_before_it_goes(way: Way) -> None:
-    assert way.leave(active="old", following="other") == (
+def test_the_active_gateway_hands_over_before_it_goes(gateways: Gateways) -> None:
+    assert gateways.hand_over(active="old", following="other") == (
         "demo-gateway-0 gave the floating IP to another gateway\n"
     )
-    [stopped] = way.lines("stopped")
+    [stopped] = gateways.lines("stopped")
     assert stopped.endswith("systemctl stop keepalived.service")
-    # The answer must arrive before the address is gone: seen on the lab, it did not.
+    # Without the delay the answer was lost on the lab: the address had moved.
     assert "--on-active=300ms" in stopped
 
 
-def test_a_backup_just_goes(way: Way) -> None:
-    assert way.leave(active="other") == ""
-    assert not way.lines("stopped")
+def test_a_passive_gateway_just_goes(gateways: Gateways) -> None:
+    assert gateways.hand_over(active="other") == ""
+    assert not gateways.lines("stopped")
 
 
-def test_the_only_one_just_goes(way: Way) -> None:
-    assert "the only gateway" in way.leave(active="old", OTHERS="0")
-    assert not way.lines("asked")
+def test_the_only_gateway_just_goes(gateways: Gateways) -> None:
+    assert "the only gateway" in gateways.hand_over(active="old", OTHERS="0")
+    assert not gateways.lines("asked")
 
 
-def test_when_nobody_takes_over_it_goes_nevertheless(way: Way) -> None:
-    assert "no other gateway answers" in way.leave(active="old")
+def test_a_gateway_goes_even_if_no_other_takes_over(gateways: Gateways) -> None:
+    assert "no other gateway took the floating IP of demo-gateway-0" in gateways.hand_over(
+        active="old"
+    )
 
 
-def test_when_nobody_answers_the_update_goes_on(way: Way) -> None:
+def test_the_update_continues_when_no_gateway_answers(gateways: Gateways) -> None:
     began = time.monotonic()
-    assert "connect to host: timed out" in way.leave()
+    assert "connect to host: timed out" in gateways.hand_over()
     assert time.monotonic() - began < 10
 
 
-def test_without_ssh_the_update_goes_on(way: Way) -> None:
-    assert "without handing" in way.leave(active="old", PATH=str(way.fakes / "none"))
+def test_the_update_continues_without_ssh(gateways: Gateways) -> None:
+    assert "could not hand over" in gateways.hand_over(
+        active="old", PATH=str(gateways.fakes / "none")
+    )
 
 
-def test_the_host_key_is_checked_and_the_key_is_nobody_elses(way: Way) -> None:
-    way.leave(active="other")
-    asked = way.lines("asked")
+def test_the_host_key_is_checked_and_no_one_else_can_read_the_ssh_key(gateways: Gateways) -> None:
+    gateways.hand_over(active="other")
+    asked = gateways.lines("asked")
     for option in ("StrictHostKeyChecking=yes", "HostKeyAlgorithms=ecdsa-sha2-nistp256"):
         assert option in asked
     assert "the key" not in "\n".join(asked)
-    assert way.lines("modes") == ["600"]
+    assert gateways.lines("modes") == ["600"]
     key = Path(asked[asked.index("-i") + 1])
     assert not key.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace as Thing
 from typing import Any
 from unittest.mock import MagicMock
@@ -11,12 +12,13 @@ import pytest
 from cloud.login import login
 from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
+from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.state import State
 from tests.unit.engine import run
 
 SERVER = "openstack:compute/instance:Instance"
 RULE = "openstack:networking/secGroupRule:SecGroupRule"
-# Made twice, it is still one: it only points an address at a port.
+# Created twice, it is still one: it only points an address at a port.
 IDEMPOTENT = {"openstack:networking/floatingIpAssociate:FloatingIpAssociate"}
 
 
@@ -57,7 +59,23 @@ class Cloud:
         self.deleted.append(rule.id)
 
 
-def test_a_server_that_the_state_does_not_know_is_deleted_and_the_known_one_stays() -> None:
+def test_attributes_that_a_kill_left_empty_are_deleted(tmp_path: Path) -> None:
+    stacks = tmp_path / ".pulumi/stacks/openstack-kubernetes"
+    stacks.mkdir(parents=True)
+    (stacks / "demo.json").write_text("{}")
+    (stacks / "demo.json.attrs").touch()
+    (stacks / "other.json.attrs").write_text("{}")
+    assert delete_empty_attributes(f"file://{tmp_path}?no_tmp_dir=true") == [
+        stacks / "demo.json.attrs"
+    ]
+    assert {path.name for path in stacks.iterdir()} == {"demo.json", "other.json.attrs"}
+
+
+def test_a_backend_elsewhere_has_no_attributes_to_repair() -> None:
+    assert delete_empty_attributes("s3://bucket/folder") == []
+
+
+def test_only_a_server_that_the_state_does_not_know_is_deleted() -> None:
     cloud: Any = Cloud()
     (found,) = orphaned_resources.find(cloud, SERVER, {"name": "demo-worker-1"}, known=["old"])
     assert str(found) == "server demo-worker-1 (new)"
@@ -65,7 +83,7 @@ def test_a_server_that_the_state_does_not_know_is_deleted_and_the_known_one_stay
     assert cloud.deleted == ["new"]
 
 
-def test_of_the_rules_of_a_group_only_the_one_asked_for_is_deleted() -> None:
+def test_only_the_security_group_rule_that_was_requested_is_deleted() -> None:
     cloud: Any = Cloud()
     asked = {
         "securityGroupId": "group",
@@ -75,7 +93,9 @@ def test_of_the_rules_of_a_group_only_the_one_asked_for_is_deleted() -> None:
         "portRangeMax": 22,
         "remoteIpPrefix": "192.0.2.0/24",
     }
-    assert [stray.id for stray in orphaned_resources.find(cloud, RULE, asked, known=[])] == ["ssh"]
+    assert [orphan.id for orphan in orphaned_resources.find(cloud, RULE, asked, known=[])] == [
+        "ssh"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +122,7 @@ def test_an_administrator_deletes_nothing_of_other_projects(kind: str, listed: s
     assert asked[0]["project_id"] == "ours"
 
 
-def test_whatever_the_program_makes_in_the_cloud_can_be_found_again() -> None:
+def test_everything_that_the_program_creates_in_the_cloud_can_be_found() -> None:
     everything = run(
         {
             "controlPlane": {"etcdVolume": {"size": 10}},
@@ -116,7 +136,7 @@ def test_whatever_the_program_makes_in_the_cloud_can_be_found_again() -> None:
     assert made - IDEMPOTENT <= set(orphaned_resources.FINDERS)
 
 
-def test_only_what_was_being_made_is_taken_for_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_being_created_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     urn = "urn:pulumi:demo::openstack-kubernetes::cluster$"
     exported = f"""{{"deployment": {{
       "resources": [{{"urn": "{urn}{SERVER}::demo-worker-0", "type": "{SERVER}", "id": "old"}}],
@@ -133,7 +153,7 @@ def test_only_what_was_being_made_is_taken_for_half_made(monkeypatch: pytest.Mon
     assert state.known[SERVER] == {"old"}
 
 
-def test_the_login_is_the_one_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_login_is_that_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = """{"openstack:cloud": {"value": "mine", "secret": false},
                  "openstack:password": {"value": "hidden", "secret": true},
                  "openstack-kubernetes:image": {"value": "debian-13", "secret": false}}"""
@@ -143,14 +163,14 @@ def test_the_login_is_the_one_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> N
     assert login(state.provider_config().get, {}).value == "mine"
 
 
-def test_the_state_is_read_after_the_lock_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
-    def pulumi(_: State, *arguments: str, stdin: str | None = None) -> str:
+    def pulumi(*arguments: str, stdin: str | None = None) -> str:
         said.append(arguments[0])
-        return '{"deployment": {"pending_operations": []}}'
+        return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
-    monkeypatch.setattr(State, "_pulumi", pulumi)
+    monkeypatch.setattr("commands.recover.state._run", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes"])
     assert main() == 0
-    assert said == ["cancel", "stack"]
+    assert said == ["whoami", "cancel", "stack"]

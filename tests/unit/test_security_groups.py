@@ -2,18 +2,64 @@
 
 from collections import Counter
 
-from config.security_groups import rules
+from config.load import load
+from config.security_groups import Rule, rules
+
+MACHINE = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
 
 
-def test_no_rule_is_there_twice_also_when_the_user_names_a_network_twice() -> None:
-    networks = ["203.0.113.0/24", "198.51.100.0/24", "203.0.113.0/24"]
-    made = rules(
-        allowed=networks,
-        ingress=networks,
-        gateways=2,
-        ingress_ports=(30080, 30443),
-        machines=["10.9.0.60"],
-        monitored=True,
-        octavia=True,
+def made(**more: object) -> list[Rule]:
+    return rules(
+        load(
+            {
+                "externalNetwork": "public",
+                "allowedCidrs": ["203.0.113.0/24"],
+                "image": "debian-13",
+                "flavor": "m1.medium",
+                **more,
+            },
+            "demo",
+        )
     )
-    assert [key for key, count in Counter(rule.key for rule in made).items() if count > 1] == []
+
+
+def lets_in(rule: Rule, protocol: str, port: int) -> bool:
+    first, last = rule.first, rule.last
+    return rule.protocol == protocol and (first is None or last is None or first <= port <= last)
+
+
+def test_no_rule_exists_twice_even_if_the_user_names_a_network_twice() -> None:
+    networks = ["203.0.113.0/24", "198.51.100.0/24", "203.0.113.0/24"]
+    keys = Counter(
+        rule.key
+        for rule in made(
+            allowedCidrs=networks,
+            ingressCidrs=networks,
+            workerPools=[{"name": "metal", "machines": [MACHINE]}],
+            addons={"monitoring": {"enabled": True}, "loadBalancer": "octavia"},
+        )
+    )
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+def test_every_node_reaches_the_node_ports_of_every_other() -> None:
+    every = made(workerPools=[{"name": "metal", "machines": [MACHINE]}])
+    for protocol in ("tcp", "udp"):
+        for port in (30000, 32767):
+            sources = {
+                rule.source
+                for rule in every
+                if rule.role == "node" and lets_in(rule, protocol, port)
+            }
+            assert sources == {"node", "10.9.0.60/32"}
+
+
+def test_no_one_outside_of_the_cluster_reaches_a_node() -> None:
+    every = made(ingressCidrs=["0.0.0.0/0"])
+    from_outside = {rule.role for rule in every if rule.source in ("203.0.113.0/24", "0.0.0.0/0")}
+    assert from_outside == {"gateway"}
+
+
+def test_each_gateway_has_a_port_for_ssh() -> None:
+    (ssh,) = (rule for rule in made(gatewayCount=3) if rule.first == 2200)
+    assert (ssh.role, ssh.source, ssh.last) == ("gateway", "203.0.113.0/24", 2202)

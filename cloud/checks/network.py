@@ -1,0 +1,119 @@
+"""Networks, subnets and floating IPs."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+from cloud.checks.names import instead, some, unknown
+from cloud.facts import Facts, Subnet
+from config.errors import Fault
+from config.models.cluster import Cluster
+
+
+def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """Networks and addresses that do not exist, or that others use."""
+    yield from _external_network(cluster, facts)
+    yield from _existing_network(cluster, facts)
+    yield from _floating_ip(cluster, facts)
+
+
+def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    if facts.networks is None:
+        return
+    wanted = cluster.external_network
+    external = {network.name for network in facts.networks if network.external}
+    if wanted not in external and any(n.name == wanted for n in facts.networks):
+        hint = instead(wanted, external, "external network")
+        yield Fault("externalNetwork", wanted, f"is not an external network; {hint}")
+        return
+    yield from unknown("externalNetwork", wanted, external, "external network")
+
+
+def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    wanted = cluster.existing_network
+    if wanted is None or facts.networks is None:
+        return
+    networks = [network for network in facts.networks if network.name == wanted.network]
+    names = {network.name for network in facts.networks}
+    yield from unknown("existingNetwork.network", wanted.network, names, "network")
+    if wanted.router is not None:
+        yield from unknown("existingNetwork.router", wanted.router, facts.routers, "router")
+    if len(networks) > 1:
+        problem = f"is the name of {len(networks)} networks; rename all but one"
+        yield Fault("existingNetwork.network", wanted.network, problem)
+    if len(networks) != 1 or facts.subnets is None:
+        return
+    of_network = {s.name: s for s in facts.subnets if s.network_id == networks[0].id}
+    what = f"IPv4 subnet of {wanted.network}"
+    yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
+    if subnet := of_network.get(wanted.subnet):
+        yield from _addresses_are_free(subnet, cluster, facts)
+
+
+def _fixed_addresses(cluster: Cluster) -> dict[IPv4Address, str]:
+    """The addresses that this program chooses, and the names of the ports that have them."""
+    addresses = cluster.addresses
+    of_gateways = zip(range(cluster.gateway_count), addresses.gateways, strict=False)
+    return {
+        addresses.vip: cluster.vip_name,
+        **{address: cluster.node_name("gateway", i) for i, address in of_gateways},
+        **{
+            a: cluster.node_name("control-plane", i) for i, a in enumerate(addresses.control_planes)
+        },
+    }
+
+
+def _addresses_are_free(subnet: Subnet, cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    host_cidr = cluster.host_cidr
+    if not host_cidr.subnet_of(subnet.cidr):
+        problem = f"must lie in the subnet {subnet.name}, which is {subnet.cidr}"
+        yield Fault("hostCidr", host_cidr, problem)
+        return
+    fixed = _fixed_addresses(cluster)
+    if subnet.router in fixed:
+        yield Fault(
+            "hostCidr",
+            host_cidr,
+            f"{subnet.router} would be the address of {fixed[subnet.router]}, but the subnet's "
+            "router has it; choose another part of the subnet",
+        )
+    holders = {
+        address: port.name or "a port without a name"
+        for port in facts.ports
+        if port.network_id == subnet.network_id
+        for address in port.addresses
+    }
+    for address, name in fixed.items():
+        if holders.get(address, name) != name:
+            yield Fault(
+                "hostCidr",
+                host_cidr,
+                f"{address} would be the address of {name}, but {holders[address]} has it; "
+                "choose another part of the subnet",
+            )
+    first, last = min(fixed), max(fixed)
+    for start, end in subnet.pools:
+        if start <= last and first <= end:
+            yield Fault(
+                "hostCidr",
+                host_cidr,
+                f"gateways and control planes need {first} to {last}, which Neutron may give to "
+                f"others: the allocation pool {start}-{end} of {subnet.name} overlaps; "
+                "choose a part of the subnet outside of its pools, or change the pools",
+            )
+
+
+def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    wanted = cluster.floating_ip
+    if wanted is None or facts.floating_ips is None:
+        return
+    ours = cluster.vip_name
+    by_address = {each.address: each for each in facts.floating_ips}
+    free = [str(each.address) for each in facts.floating_ips if each.port is None]
+    choice = f"set a free one ({some(free)}), or " if free else ""
+    choice += "remove the key to get a new one"
+    if wanted not in by_address:
+        yield Fault("floatingIp", wanted, f"this project has no such floating IP; {choice}")
+    elif by_address[wanted].port not in (None, ours):
+        port = by_address[wanted].port
+        holder = f"the port {port}" if port else "a port without a name"
+        yield Fault("floatingIp", wanted, f"is in use by {holder}; {choice}")

@@ -1,0 +1,35 @@
+"""Services that not every cloud has: DNS, block storage, load balancers."""
+
+from collections.abc import Iterator
+
+from cloud.checks.names import unknown
+from cloud.facts import Facts
+from cloud.roles import roles
+from config.errors import Fault
+from config.models.cluster import Cluster
+
+
+def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """Settings that need a service which the cloud does not have."""
+    services = facts.services
+    if cluster.dns is not None:
+        zone = f"{cluster.dns.zone.rstrip('.')}."
+        if services is not None and "dns" not in services:
+            yield Fault("dns.zone", zone, "the cloud has no DNS service (Designate); remove dns")
+        else:
+            yield from unknown("dns.zone", zone, facts.dns_zones, "DNS zone")
+    if services is None:
+        return
+    if "block-storage" not in services:
+        volumes = [(f"{role.path}.volume", role.servers.volume) for role in roles(cluster)]
+        volumes.append(("controlPlane.etcdVolume", cluster.control_plane.etcd_volume))
+        for key, volume in volumes:
+            if volume is not None:
+                problem = "the cloud has no block storage (Cinder); remove it"
+                yield Fault(key, f"{volume.size} GiB", problem)
+        if cluster.addons.cinder_csi.enabled:
+            problem = "the cloud has no block storage (Cinder); set it to false"
+            yield Fault("addons.cinderCsi.enabled", "true", problem)
+    if cluster.addons.octavia and "load-balancer" not in services:
+        problem = "the cloud has no load balancers (Octavia); set it to gateway"
+        yield Fault("addons.loadBalancer", "octavia", problem)

@@ -1,0 +1,25 @@
+"""A network that exists already, and the cluster's name in DNS."""
+
+from config.base import Settings
+from config.values.network import DnsLabel
+from config.values.text import Name
+
+
+class ExistingNetwork(Settings):
+    """An existing network for the machines, instead of a new one."""
+
+    network: Name
+    """Name of the network."""
+    subnet: Name
+    """Name of the subnet; it must contain `hostCidr`."""
+    router: Name | None = None
+    """Name of the router between the subnet and `externalNetwork`; only checked for existence."""
+
+
+class Dns(Settings):
+    """A DNS name in Designate for the floating IP."""
+
+    zone: Name
+    """Zone, such as `example.org.`."""
+    name: DnsLabel | None = None
+    """First part of the name, below the zone; the default is `clusterName`."""

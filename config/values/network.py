@@ -1,0 +1,65 @@
+"""Addresses, networks, host names and URLs."""
+
+import ipaddress
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from config.values.text import matches
+
+# RFC 1123: the length of a host name's part, and so of the name of a server, a node or a pool.
+LONGEST_LABEL = 63
+
+
+def _network(value: object) -> object:
+    if isinstance(value, ipaddress.IPv4Network):
+        return value
+    problem = "must be an IPv4 network such as 10.8.0.0/22"
+    # `ipaddress` would take a number for the address itself.
+    if not isinstance(value, str):
+        raise ValueError(problem)
+    try:
+        exact = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        raise ValueError(problem) from None
+    try:
+        return ipaddress.IPv4Network(value)
+    except ValueError:
+        raise ValueError(f"has host bits set; the network is {exact}") from None
+
+
+def _address(value: object) -> object:
+    if isinstance(value, ipaddress.IPv4Address):
+        return value
+    problem = "must be an IPv4 address such as 203.0.113.7"
+    if not isinstance(value, str):
+        raise ValueError(problem)
+    try:
+        return ipaddress.IPv4Address(value)
+    except ValueError:
+        raise ValueError(problem) from None
+
+
+def _separated(value: object) -> object:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+# The answer to a question of `pulumi new` is always one text.
+COMMAS = BeforeValidator(_separated)
+"""Takes a text with commas for a list, too."""
+
+Cidr = Annotated[ipaddress.IPv4Network, BeforeValidator(_network)]
+Address = Annotated[ipaddress.IPv4Address, BeforeValidator(_address)]
+DnsLabel = Annotated[
+    str,
+    matches(
+        rf"[a-z0-9]([-a-z0-9]{{0,{LONGEST_LABEL - 2}}}[a-z0-9])?",
+        "must be a DNS label: lower-case letters, digits and '-', "
+        f"starting and ending with a letter or digit, at most {LONGEST_LABEL} characters",
+    ),
+]
+Url = Annotated[
+    str,
+    matches(r"https?://[^/\s]+\S*", "must be a URL that starts with http:// or https://"),
+]
+HttpsUrl = Annotated[str, matches(r"https://[^/\s]+\S*", "must be a URL that starts with https://")]

@@ -1,0 +1,104 @@
+"""The login at the cloud: the settings are those of the OpenStack provider, in its order."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cloud.endpoint import endpoint
+from cloud.login import login, login_variables, resolve
+from config.errors import ConfigError
+
+CLOUDS = """
+clouds:
+  lab:
+    region_name: one
+    cacert: {ca}
+    auth: {{auth_url: https://cloud.example.org:5000/v3, username: me, password: hunter2}}
+"""
+
+
+def keys(**values: str) -> Callable[[str], str | None]:
+    """The keys of the OpenStack provider in a stack's configuration."""
+    return values.get
+
+
+def test_a_named_cloud_comes_before_everything_else() -> None:
+    got = login(keys(cloud="mine"), {"OS_CLOUD": "other", "OS_AUTH_URL": "https://x"})
+    assert (got.key, got.value) == ("openstack:cloud", "mine")
+    assert got.settings == {"cloud": "mine"}
+
+
+def test_the_stack_comes_before_the_environment() -> None:
+    got = login(
+        keys(authUrl="https://a", applicationCredentialId="id"),
+        {"OS_AUTH_URL": "https://b", "OS_APPLICATION_CREDENTIAL_SECRET": "s"},
+    )
+    assert got.settings["auth_type"] == "v3applicationcredential"
+    assert got.settings["auth"] == {
+        "auth_url": "https://a",
+        "application_credential_id": "id",
+        "application_credential_secret": "s",
+    }
+
+
+def test_a_password_has_the_default_domain() -> None:
+    env = {"OS_AUTH_URL": "https://a", "OS_USERNAME": "u", "OS_PROJECT_NAME": "p"}
+    auth = login(keys(), env).settings["auth"]
+    assert (auth["user_domain_id"], auth["project_domain_id"]) == ("default", "default")
+
+
+def test_the_certificate_check_can_be_switched_off() -> None:
+    assert login(keys(), {"OS_CLOUD": "x", "OS_INSECURE": "true"}).settings["verify"] is False
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        {"cloud": "mine"},
+        {
+            "authUrl": "https://a",
+            "userName": "u",
+            "password": "p",
+            "tenantName": "t",
+            "defaultDomain": "d",
+            "insecure": "true",
+            "cacertFile": "ca.pem",
+        },
+        {
+            "authUrl": "https://a",
+            "applicationCredentialId": "id",
+            "applicationCredentialSecret": "s",
+        },
+        {"authUrl": "https://a", "token": "t", "tenantId": "i", "region": "r"},
+    ],
+)
+def test_a_program_outside_of_the_stack_logs_in_the_same_way(stack: dict[str, str]) -> None:
+    outside = login(keys(), login_variables(keys(**stack)))
+    assert outside == login(keys(**stack), {})
+
+
+def test_nothing_at_all_says_what_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"openstack:cloud: set it .* or set OS_CLOUD"):
+        resolve(login(keys(), {}))
+
+
+def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
+        resolve(login(keys(cloud="labb"), {}))
+
+
+def test_programs_in_the_cluster_get_no_credentials(clouds: Path) -> None:
+    got = endpoint(login(keys(cloud="lab"), {}))
+    assert got.auth_url == "https://cloud.example.org:5000/v3"
+    assert (got.region, got.ca_certificate) == ("one", "PEM")
+    assert "hunter2" not in repr(got)
+
+
+@pytest.fixture
+def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "ca.pem").write_text("PEM")
+    file = tmp_path / "clouds.yaml"
+    file.write_text(CLOUDS.format(ca=tmp_path / "ca.pem"))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
+    return file
