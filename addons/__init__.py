@@ -1,1 +1,1 @@
-"""What runs in a new cluster: one module for each add-on."""
+"""The add-ons of a cluster: one module for each, and the few that they share."""

@@ -1,25 +1,24 @@
-"""Helm charts: where each one comes from, and whether it can be had from there."""
+"""Helm charts: where each one comes from, and whether it is available there."""
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pulumi
 import yaml
+from httpx import codes
 
+from addons.http_client import NoAnswerError, request
 from config.models.addons import AddonsSettings
 
-_TIMEOUT_SECONDS = 10
+_TIMEOUT_SECONDS = 10.0
 
 
 class ChartError(pulumi.RunError):
-    """A chart cannot be had; the message says which, from where, and what to do."""
+    """A chart that is not available; the message says which, from where, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +31,11 @@ class Chart:
 
 
 def inputs(chart: Chart, settings: AddonsSettings) -> dict[str, Any]:
-    """The inputs of a `helm.v4.Chart` that say where the chart comes from."""
+    """Return the inputs of a `helm.v4.Chart` that say where the chart comes from."""
     if settings.chart_directory is not None:
         return {"chart": str(_folder(chart, settings.chart_directory))}
     repository = settings.chart_repository or chart.repository
-    if repository.startswith("oci://"):
+    if _is_oci(repository):
         return {"chart": f"{repository}/{chart.name}", "version": chart.version}
     return {
         "chart": chart.name,
@@ -45,22 +44,22 @@ def inputs(chart: Chart, settings: AddonsSettings) -> dict[str, Any]:
     }
 
 
-def check(charts: Iterable[Chart], settings: AddonsSettings, *, ask: bool) -> None:
-    """Refuse charts that cannot be had.
+def check(charts: Iterable[Chart], settings: AddonsSettings, *, online: bool) -> None:
+    """Refuse charts that are not available.
 
     Args:
         charts: every chart that is going to be installed.
-        settings: says where they come from.
-        ask: whether repositories are asked over the network, too.
+        settings: where they come from.
+        online: whether to ask repositories over the network, too.
 
     Raises:
-        ChartError: with every chart that cannot be had.
+        ChartError: naming every chart that is not available.
     """
     charts, mirror = list(charts), settings.chart_repository
     advice = "put the charts there, or disable these add-ons"
     if settings.chart_directory is not None:
         faults = _missing(charts, settings.chart_directory)
-    elif not ask:
+    elif not online:
         return
     elif mirror is not None and (unlisted := _unlisted(charts, mirror)) is not None:
         faults = unlisted
@@ -68,7 +67,15 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, ask: bool) -> No
         faults = _unreachable(charts, mirror)
         advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
     if faults:
-        raise ChartError("\n  ".join(["charts cannot be had:", *faults, advice]))
+        raise ChartError("\n  ".join(["charts not available:", *faults, advice]))
+
+
+def _is_oci(repository: str) -> bool:
+    return repository.startswith("oci://")
+
+
+def _index(repository: str) -> str:
+    return f"{repository}/index.yaml"
 
 
 def _folder(chart: Chart, directory: str) -> Path:
@@ -85,25 +92,17 @@ def _missing(charts: Iterable[Chart], directory: str) -> list[str]:
 
 
 def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str] | None:
-    """Charts that somebody forgot to mirror in their version; official repositories have them.
+    """Name the charts whose version a mirror lacks; None if its index cannot be read.
 
-    None when the mirror does not say, or is not there.
+    Official repositories have every version.
     """
-    if mirror.startswith("oci://"):
+    if _is_oci(mirror):
         return None
-    url = f"{mirror}/index.yaml"
+    url = _index(mirror)
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
-            # An index may have megabytes: the loader in Python would take a minute.
-            loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-            entries = yaml.load(answer, loader)["entries"]  # noqa: S506 - safe, both of them
-        listed = {
-            (name, _release(each["version"]))
-            for name, releases in entries.items()
-            for each in releases
-        }
-    except (OSError, HTTPException, yaml.YAMLError, AttributeError, KeyError, TypeError):
-        # Whatever is wrong with an index, Helm finds out, too.
+        listed = _listed(url)
+    except (NoAnswerError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        # Helm reports whatever is wrong with an index.
         return None
     return [
         f"addons.chartRepository = {mirror}: {url} lists no {chart.name} {chart.version}"
@@ -112,8 +111,21 @@ def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str] | None:
     ]
 
 
+def _listed(url: str) -> set[tuple[str, str]]:
+    """Return the name and version of every chart in an index."""
+    answer = request("GET", url, timeout=_TIMEOUT_SECONDS)
+    if answer.is_error:
+        raise NoAnswerError(f"HTTP status {answer.status_code}")
+    # An index may have megabytes: the loader written in Python would take a minute.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries = yaml.load(answer.content, loader)["entries"]  # noqa: S506 - both are safe
+    return {
+        (name, _release(each["version"])) for name, releases in entries.items() for each in releases
+    }
+
+
 def _release(version: str) -> str:
-    """A version as Helm compares it."""
+    """Return a version as Helm compares it."""
     return version.removeprefix("v").partition("+")[0]
 
 
@@ -133,18 +145,14 @@ def _unreachable(charts: Iterable[Chart], mirror: str | None) -> list[str]:
 
 
 def _problem(repository: str) -> str | None:
-    """Why a repository does not answer, None when it does."""
-    parts = urlsplit(repository)
-    # A registry answers here even to those who must log in; a repository always has an index.
-    url = f"https://{parts.netloc}/v2/" if parts.scheme == "oci" else f"{repository}/index.yaml"
-    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 - the settings check the scheme
+    """Say why a repository does not answer; None if it does."""
+    oci = _is_oci(repository)
+    # A registry answers here even without a login; a repository always has an index.
+    url = f"https://{urlsplit(repository).netloc}/v2/" if oci else _index(repository)
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
-            return None
-    except urllib.error.HTTPError as error:
-        # It is there; whether it lets Helm in, or knows HEAD, is for Helm to find out.
-        return f"{url} does not exist" if error.code == 404 and parts.scheme != "oci" else None
-    except urllib.error.URLError as error:
-        return getattr(error.reason, "strerror", None) or str(error.reason)
-    except OSError as error:
+        answer = request("HEAD", url, timeout=_TIMEOUT_SECONDS)
+    except NoAnswerError as error:
         return str(error)
+    # Any other refusal, of HEAD or of a login, is for Helm to report.
+    missing = answer.status_code == codes.NOT_FOUND and not oci
+    return f"{url} does not exist" if missing else None

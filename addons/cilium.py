@@ -1,4 +1,4 @@
-"""Cilium: the pod network, with NetworkPolicy."""
+"""Cilium, the pod network."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import pulumi
 
 import versions
 from addons.chart import Chart
-from addons.install import Installer
+from addons.installer import Installer
+from addons.scheduling import replicas_on_control_planes
 from config.models.addons import Cni
 
-# The chart's objects are made side by side, and an agent that finds no configuration runs without
-# one for ever: it reads it once, and takes its absence for an empty one.
+# The chart's objects are created in parallel. An agent reads its configuration once, and one that
+# finds none runs with an empty configuration forever.
 AFTER_ITS_CONFIGURATION = {
     "config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"
 }
@@ -18,40 +19,40 @@ AFTER_ITS_CONFIGURATION = {
 CHART = Chart(name="cilium", version=versions.CILIUM_CHART, repository="https://helm.cilium.io")
 
 
-def values(*, control_planes: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
-    """What a Neutron network and a cluster of kubeadm need."""
+def values(*, control_plane_count: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
+    """Return the values that a Neutron network and a kubeadm cluster need."""
     return {
-        # Each node's part of podCidr, as the controller manager hands it out.
+        # The controller manager gives each node its part of podCidr.
         "ipam": {"mode": "kubernetes"},
         "k8s": {"requireIPv4PodCIDR": True},
-        # Neutron drops packets with pod addresses, so they travel in UDP from node to node.
+        # Neutron drops packets with pod addresses, so they travel inside UDP.
         "routingMode": "tunnel",
         "tunnelProtocol": "vxlan",
-        # That of the network below; Cilium takes its own overhead off.
+        # The MTU of the machines' network; Cilium subtracts its own overhead.
         "MTU": mtu,
         "kubeProxyReplacement": "false",
-        # Its certificates are new at each rendering: every preview would show a change.
+        # Each rendering makes new certificates: every preview would show a change.
         "hubble": {"enabled": False},
-        # A change of the configuration takes effect at once, not at the next restart.
+        # A changed configuration takes effect at once, not at the next restart.
         "rollOutCiliumPods": True,
         "annotations": AFTER_ITS_CONFIGURATION,
         "operator": {
             "annotations": AFTER_ITS_CONFIGURATION,
             "rollOutPods": True,
-            "replicas": min(2, control_planes),
-            # A node has room for one: the old one must go first.
+            "replicas": replicas_on_control_planes(control_plane_count),
+            # A node has room for one replica: the old one must go first.
             "updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         },
     }
 
 
 def install(
-    installer: Installer, settings: Cni, *, control_planes: int, mtu: pulumi.Input[int]
+    installer: Installer, settings: Cni, *, control_plane_count: int, mtu: pulumi.Input[int]
 ) -> pulumi.Resource:
-    """Install it, on every node and before anything that needs a pod network."""
+    """Install Cilium on every node, before anything that needs a pod network."""
     return installer.chart(
         CHART,
         namespace="kube-system",
-        values=values(control_planes=control_planes, mtu=mtu),
+        values=values(control_plane_count=control_plane_count, mtu=mtu),
         overrides=settings.values,
     )

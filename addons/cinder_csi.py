@@ -11,7 +11,12 @@ import versions
 from addons import cloud_conf
 from addons.chart import Chart
 from addons.cloud_conf import Credential
-from addons.install import ON_CONTROL_PLANES_ONLY, ON_CONTROL_PLANES_TOO, Installer
+from addons.installer import Installer
+from addons.scheduling import (
+    CONTROL_PLANE_SELECTOR,
+    CONTROL_PLANE_TOLERATIONS,
+    replicas_on_control_planes,
+)
 from config.models.addons import CinderCsi, StorageClass
 
 CHART = Chart(
@@ -25,15 +30,15 @@ NODE_SECRET = "cinder-csi-node-config"  # noqa: S105 - its name
 
 
 def values(
-    *, cluster_name: str, control_planes: int, config_checksum: pulumi.Input[str]
+    *, cluster_name: str, control_plane_count: int, config_checksum: pulumi.Input[str]
 ) -> dict[str, Any]:
-    """What the driver needs here."""
+    """Return values for a driver whose controller alone has the credential."""
     controller = {
         "podAnnotations": {"checksum/cloud-config": config_checksum},
-        "replicas": min(2, control_planes),
+        "replicas": replicas_on_control_planes(control_plane_count),
         # The credential stays on the control planes.
-        "nodeSelector": ON_CONTROL_PLANES_ONLY,
-        "tolerations": ON_CONTROL_PLANES_TOO,
+        "nodeSelector": CONTROL_PLANE_SELECTOR,
+        "tolerations": CONTROL_PLANE_TOLERATIONS,
         "affinity": {
             "podAntiAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -54,7 +59,7 @@ def values(
         },
     }
     return {
-        # Every volume is marked with it, so that a destroyed cluster's volumes can be found.
+        # Marks every volume, so that the volumes of a destroyed cluster can be found.
         "clusterID": cluster_name,
         "priorityClassName": "system-cluster-critical",
         "secret": {
@@ -79,10 +84,10 @@ def values(
 
 def install(
     installer: Installer,
-    chosen: CinderCsi,
+    settings: CinderCsi,
     *,
     cluster_name: str,
-    control_planes: int,
+    control_plane_count: int,
     credential: Credential,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
@@ -91,27 +96,27 @@ def install(
         installer,
         SECRET,
         credential.sections(),
-        chosen.cloud_config,
+        settings.cloud_config,
         credential.ca_certificate,
     )
-    # What the nodes' part reads of a cloud.conf has nothing to do with logging in.
+    # The node plugin needs no login, only the other sections of cloud.conf.
     node_config = cloud_conf.secret(
         installer,
         NODE_SECRET,
         {},
-        {name: keys for name, keys in chosen.cloud_config.items() if name != "Global"},
+        {name: keys for name, keys in settings.cloud_config.items() if name != "Global"},
     )
-    for each in chosen.storage_classes:
+    for each in settings.storage_classes:
         _storage_class(installer, each)
     return installer.chart(
         CHART,
         namespace="kube-system",
         values=values(
             cluster_name=cluster_name,
-            control_planes=control_planes,
+            control_plane_count=control_plane_count,
             config_checksum=cloud_conf.checksum(config),
         ),
-        overrides=chosen.values,
+        overrides=settings.values,
         after=[*after, config, node_config],
         transforms=[without_credential],
     )
@@ -120,7 +125,7 @@ def install(
 def without_credential(
     args: pulumi.ResourceTransformArgs,
 ) -> pulumi.ResourceTransformResult | None:
-    """Keep the credential off the nodes: the chart can only give both parts the same Secret."""
+    """Keep the credential off the nodes: the chart gives both plugins the same Secret."""
     if args.type_ != "kubernetes:apps/v1:DaemonSet":
         return None
     spec: Any = args.props["spec"]
@@ -130,24 +135,24 @@ def without_credential(
     return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
 
 
-def _storage_class(installer: Installer, chosen: StorageClass) -> storage.v1.StorageClass:
-    parameters: dict[str, str] = {"csi.storage.k8s.io/fstype": chosen.filesystem}
-    if chosen.volume_type is not None:
-        parameters["type"] = chosen.volume_type
-    if chosen.availability_zone is not None:
-        parameters["availability"] = chosen.availability_zone
+def _storage_class(installer: Installer, settings: StorageClass) -> storage.v1.StorageClass:
+    parameters: dict[str, str] = {"csi.storage.k8s.io/fstype": settings.filesystem}
+    if settings.volume_type is not None:
+        parameters["type"] = settings.volume_type
+    if settings.availability_zone is not None:
+        parameters["availability"] = settings.availability_zone
     return storage.v1.StorageClass(
-        f"{installer.name}-{chosen.name}",
+        f"{installer.name}-{settings.name}",
         metadata=ObjectMetaArgs(
-            name=chosen.name,
+            name=settings.name,
             annotations={
-                "storageclass.kubernetes.io/is-default-class": str(chosen.default).lower()
+                "storageclass.kubernetes.io/is-default-class": str(settings.default).lower()
             },
         ),
         provisioner=DRIVER,
         parameters=parameters,
-        reclaim_policy=chosen.reclaim_policy,
-        # The volume is made in the zone of the pod's node.
+        reclaim_policy=settings.reclaim_policy,
+        # The volume is created in the zone of the pod's node.
         volume_binding_mode="WaitForFirstConsumer",
         allow_volume_expansion=True,
         opts=installer.options(),

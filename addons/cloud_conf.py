@@ -1,4 +1,4 @@
-"""cloud.conf: how the programs of cloud-provider-openstack reach the cloud."""
+"""The file cloud.conf, by which the programs of cloud-provider-openstack reach the cloud."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import cast
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from addons.install import Installer
+from addons.installer import Installer
 
 Sections = Mapping[str, Mapping[str, pulumi.Input[str]]]
 KnownSections = Mapping[str, Mapping[str, str]]
@@ -21,17 +21,17 @@ CA_FILE = "ca.crt"
 
 @dataclass(frozen=True, kw_only=True)
 class Credential:
-    """An application credential, and where it is good."""
+    """An application credential, and the cloud that accepts it."""
 
     auth_url: pulumi.Input[str]
     region: pulumi.Input[str]
     id: pulumi.Input[str]
     secret: pulumi.Input[str]
-    # PEM; only for clouds whose certificate no public CA has signed.
+    # PEM, for clouds whose certificate no public CA has signed.
     ca_certificate: pulumi.Input[str] | None = None
 
     def sections(self) -> Sections:
-        """What logs in."""
+        """Return the sections of cloud.conf that log in."""
         options = {
             "auth-url": self.auth_url,
             "region": self.region,
@@ -50,7 +50,7 @@ def secret(
     overrides: KnownSections,
     ca_certificate: pulumi.Input[str] | None = None,
 ) -> Secret:
-    """A Secret of kube-system with a cloud.conf; `overrides` win, key by key."""
+    """Create a Secret in kube-system with a cloud.conf; `overrides` win, key by key."""
     config: pulumi.Output[str] = pulumi.Output.from_input(sections).apply(
         lambda known: text(cast("KnownSections", known), overrides)
     )
@@ -59,16 +59,16 @@ def secret(
 
 
 def checksum(config: Secret) -> pulumi.Output[str]:
-    """Changes when the file does: it is read once, so a rotated credential needs new pods."""
+    """Return a hash of the Secret, which makes new pods: programs read the file only once."""
     digest = config.data.apply(
         lambda data: hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
     )
-    # A hash of a long random secret tells nothing of it.
+    # The hash of a long random secret reveals nothing about it.
     return pulumi.Output.unsecret(digest)
 
 
 def text(sections: KnownSections, overrides: KnownSections) -> str:
-    """The file, in the syntax of gcfg: `[Section]` and `key = "value"`."""
+    """Return the file in the syntax of gcfg: `[Section]` and `key = "value"`."""
     lines: list[str] = []
     for section in dict.fromkeys((*sections, *overrides)):
         options = {**sections.get(section, {}), **overrides.get(section, {})}

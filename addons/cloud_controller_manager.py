@@ -1,7 +1,6 @@
-"""The OpenStack cloud controller manager: addresses and zones of nodes, load balancers.
+"""The OpenStack cloud controller manager: addresses and zones of nodes, and load balancers.
 
-A module of our own: the official chart needs another chart from a repository that is being
-wound down.
+No chart is used: the official one needs another chart from a repository that is being wound down.
 """
 
 from collections.abc import Mapping
@@ -13,17 +12,13 @@ from pulumi_kubernetes.apps.v1 import (
     DaemonSetUpdateStrategyArgs,
 )
 from pulumi_kubernetes.core.v1 import (
-    CapabilitiesArgs,
     ContainerArgs,
     HTTPGetActionArgs,
-    PodSecurityContextArgs,
     PodSpecArgs,
     PodTemplateSpecArgs,
     ProbeArgs,
     ResourceRequirementsArgs,
-    SeccompProfileArgs,
     SecretVolumeSourceArgs,
-    SecurityContextArgs,
     ServiceAccount,
     TolerationArgs,
     VolumeArgs,
@@ -36,22 +31,22 @@ from pulumi_kubernetes.rbac.v1 import (
     PolicyRuleArgs,
     Role,
     RoleBinding,
-    RoleRefArgs,
-    SubjectArgs,
 )
 
 import versions
 from addons import cloud_conf
 from addons.cloud_conf import Credential
-from addons.install import Installer
+from addons.installer import Installer
+from addons.rbac import role_ref, rule, service_account
+from addons.scheduling import CONTROL_PLANE_SELECTOR
+from addons.unprivileged import container_security, pod_security
 from config.models.addons import CloudControllerManager
 
 NAME = "openstack-cloud-controller-manager"
 NAMESPACE = "kube-system"
 IMAGE = f"registry.k8s.io/provider-os/{NAME}:{versions.CLOUD_CONTROLLER_MANAGER}"
 
-_PORT = 10258
-_USER = 65532
+_HEALTH_PORT = 10258
 _LABELS = {"app.kubernetes.io/name": NAME}
 
 
@@ -63,24 +58,24 @@ def install(
     credential: Credential,
     octavia: Mapping[str, pulumi.Input[str]] | None,
 ) -> pulumi.Resource:
-    """Install it on every control plane; one of them leads.
+    """Install it on every control plane; one of the pods leads.
 
     Args:
-        installer: makes the objects.
-        settings: what the user wants different.
+        installer: creates the objects.
+        settings: what the user wants to be different.
         cluster_name: marks the load balancers in the cloud.
-        credential: how it logs in there.
-        octavia: options for load balancers; None where Services get none.
+        credential: the login to the cloud.
+        octavia: options for load balancers; None if Services get none.
 
     Returns:
-        What is there when nodes are initialised.
+        The resource that exists when it can initialize nodes.
     """
     config = cloud_conf.secret(
         installer,
         NAME,
         {
             **credential.sections(),
-            # The cluster is IPv4 only: other addresses of a server must not become a node's.
+            # The cluster is IPv4 only: IPv6 addresses of a server must not become a node's.
             "Networking": {"ipv6-support-disabled": "true"},
             "LoadBalancer": {"enabled": "true" if octavia is not None else "false"}
             | dict(octavia or {}),
@@ -93,8 +88,8 @@ def install(
         metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE),
         opts=installer.options(),
     )
-    rights = _rights(installer, balances=octavia is not None)
-    arguments = _arguments(cluster_name, settings, balances=octavia is not None)
+    rights = _rights(installer, load_balancers=octavia is not None)
+    arguments = _arguments(cluster_name, settings, load_balancers=octavia is not None)
     return DaemonSet(
         f"{installer.name}-{NAME}",
         metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=_LABELS),
@@ -113,75 +108,69 @@ def install(
     )
 
 
-def _rights(installer: Installer, *, balances: bool) -> list[pulumi.Resource]:
-    """Only what the controllers that run need."""
+def _rights(installer: Installer, *, load_balancers: bool) -> list[pulumi.Resource]:
+    """Create only the rights that the enabled controllers need."""
     name = f"{installer.name}-{NAME}"
-    subjects = [SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)]
+    subjects = [service_account(NAME, NAMESPACE)]
     kube_system = ObjectMetaArgs(name=NAME, namespace=NAMESPACE)
     return [
         ClusterRole(
             name,
             metadata=ObjectMetaArgs(name=NAME),
-            rules=_rules(balances=balances),
+            rules=_rules(load_balancers=load_balancers),
             opts=installer.options(),
         ),
         ClusterRoleBinding(
             name,
             metadata=ObjectMetaArgs(name=NAME),
-            role_ref=_ref("ClusterRole", NAME),
+            role_ref=role_ref("ClusterRole", NAME),
             subjects=subjects,
             opts=installer.options(),
         ),
         Role(
             name,
             metadata=kube_system,
-            # The leader's lock.
-            rules=[_rule("coordination.k8s.io", "leases", "get", "create", "update")],
+            # The lock of the leader.
+            rules=[rule("coordination.k8s.io", "leases", "get", "create", "update")],
             opts=installer.options(),
         ),
         RoleBinding(
             name,
             metadata=kube_system,
-            role_ref=_ref("Role", NAME),
+            role_ref=role_ref("Role", NAME),
             subjects=subjects,
             opts=installer.options(),
         ),
-        # How the API server tells who asks, for those who ask for its metrics.
+        # Lets it authenticate clients that ask for its metrics.
         RoleBinding(
             f"{name}-authentication",
             metadata=ObjectMetaArgs(name=f"{NAME}-authentication", namespace=NAMESPACE),
-            role_ref=_ref("Role", "extension-apiserver-authentication-reader"),
+            role_ref=role_ref("Role", "extension-apiserver-authentication-reader"),
             subjects=subjects,
             opts=installer.options(),
         ),
     ]
 
 
-def _rules(*, balances: bool) -> list[PolicyRuleArgs]:
+def _rules(*, load_balancers: bool) -> list[PolicyRuleArgs]:
     rules = [
-        _rule("", "nodes", "get", "list", "watch", "update", "patch", "delete"),
-        _rule("", "nodes/status", "patch"),
-        _rule("", "events", "create", "patch", "update"),
+        rule("", "nodes", "get", "list", "watch", "update", "patch", "delete"),
+        rule("", "nodes/status", "patch"),
+        rule("", "events", "create", "patch", "update"),
     ]
-    if balances:
+    if load_balancers:
         rules += [
-            _rule("", "services", "get", "list", "watch", "patch"),
-            _rule("", "services/status", "patch", "update"),
+            rule("", "services", "get", "list", "watch", "patch"),
+            rule("", "services/status", "patch", "update"),
         ]
     return rules
 
 
-def _rule(group: str, resource: str, *verbs: str) -> PolicyRuleArgs:
-    return PolicyRuleArgs(api_groups=[group], resources=[resource], verbs=list(verbs))
-
-
-def _ref(kind: str, name: str) -> RoleRefArgs:
-    return RoleRefArgs(api_group="rbac.authorization.k8s.io", kind=kind, name=name)
-
-
-def _arguments(cluster_name: str, settings: CloudControllerManager, *, balances: bool) -> list[str]:
+def _arguments(
+    cluster_name: str, settings: CloudControllerManager, *, load_balancers: bool
+) -> list[str]:
     controllers = ["cloud-node-controller", "cloud-node-lifecycle-controller"]
-    if balances:
+    if load_balancers:
         controllers.append("service-lb-controller")
     return [
         "--cloud-provider=openstack",
@@ -196,22 +185,18 @@ def _arguments(cluster_name: str, settings: CloudControllerManager, *, balances:
 
 
 def _pod(image: str, arguments: list[str]) -> PodSpecArgs:
-    healthz = HTTPGetActionArgs(host="127.0.0.1", path="/healthz", port=_PORT, scheme="HTTPS")
+    healthz = HTTPGetActionArgs(
+        host="127.0.0.1", path="/healthz", port=_HEALTH_PORT, scheme="HTTPS"
+    )
     return PodSpecArgs(
         service_account_name=NAME,
         priority_class_name="system-cluster-critical",
-        # It runs before there is a pod network, a DNS, or a node that is initialised.
+        # It starts before there is a pod network, DNS, or an initialized node.
         host_network=True,
         dns_policy="Default",
         tolerations=[TolerationArgs(operator="Exists")],
-        node_selector={"node-role.kubernetes.io/control-plane": ""},
-        security_context=PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=_USER,
-            run_as_group=_USER,
-            fs_group=_USER,
-            seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        node_selector=CONTROL_PLANE_SELECTOR,
+        security_context=pod_security(),
         containers=[
             ContainerArgs(
                 name=NAME,
@@ -219,11 +204,7 @@ def _pod(image: str, arguments: list[str]) -> PodSpecArgs:
                 command=[f"/bin/{NAME}"],
                 args=arguments,
                 resources=ResourceRequirementsArgs(requests={"cpu": "50m", "memory": "64Mi"}),
-                security_context=SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=CapabilitiesArgs(drop=["ALL"]),
-                ),
+                security_context=container_security(),
                 readiness_probe=ProbeArgs(http_get=healthz, timeout_seconds=5),
                 liveness_probe=ProbeArgs(http_get=healthz, timeout_seconds=5, failure_threshold=6),
                 volume_mounts=[

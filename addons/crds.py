@@ -1,4 +1,4 @@
-"""Custom resource definitions that come with a chart, most of a stack's state if left alone."""
+"""Smaller custom resource definitions: as charts have them, they fill most of a stack's state."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ TYPE = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 def without_descriptions(
     args: pulumi.ResourceTransformArgs,
 ) -> pulumi.ResourceTransformResult | None:
-    """Leave out what only `kubectl explain` shows.
+    """Leave out the descriptions, which only `kubectl explain` shows.
 
-    It is three quarters of the definitions, and the engine logs each of their levels with all
-    below it, at every preview: docs/decisions/0010-terse-definitions.md.
+    They are three quarters of the definitions, and every preview logs them many times:
+    docs/decisions/0010-terse-definitions.md.
     """
     if args.type_ != TYPE:
         return None
@@ -30,7 +30,7 @@ def without_descriptions(
 
 
 def _terse(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    # A field may be called `description` and a default may have one: only schemas lose theirs.
+    # A field may be called `description`, and a default may contain one: only schemas lose theirs.
     if not isinstance(schema, dict):
         return schema
     terse = {key: value for key, value in schema.items() if key != "description"}

@@ -1,4 +1,4 @@
-"""Fluent Bit on every node: it reads the logs of pods and the machine's journal."""
+"""Fluent Bit, which reads the logs of pods and the machine's journal on every node."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ CHART = Chart(
     version=versions.FLUENT_BIT_CHART,
     repository="https://fluent.github.io/helm-charts",
 )
-# How far it has read, and what it could not send yet, on the machine's own disk.
+# Its position in each log, and what it could not send yet, on the machine's own disk.
 _STATE = "/var/lib/fluent-bit"
 _STATE_LIMIT = "500M"
-# Where a systemd writes its journal that keeps it in memory.
+# The journal of a systemd that keeps it in memory.
 _VOLATILE_JOURNAL = "/run/log/journal"
 
 _SERVICE = f"""
@@ -29,7 +29,7 @@ _SERVICE = f"""
     storage.backlog.mem_limit 16M
     storage.max_chunks_up 64
 """
-# What was written before it came is read too: a node's first minutes are the interesting ones.
+# Older messages are read as well: a node's first minutes are the interesting ones.
 _INPUTS = f"""
 [INPUT]
     Name tail
@@ -52,8 +52,8 @@ _INPUTS = f"""
     Strip_Underscores On
     storage.type filesystem
 """
-# What is read while the API is away lacks all that the API knows: `file` names namespace and pod. A
-# pod's description may be larger than the buffer is by default.
+# Messages read while the API is down lack its metadata, but `file` still names namespace and pod.
+# Metadata of a pod may be larger than the default buffer.
 _FILTERS = """
 [FILTER]
     Name kubernetes
@@ -78,12 +78,12 @@ _FILTERS = """
 
 
 def values(*, host: str, port: int, monitored: bool) -> dict[str, Any]:
-    """Everything goes to the VictoriaLogs server at `host`, kept on disk while that is away.
+    """Return values that send all logs to VictoriaLogs, and keep them on disk while it is down.
 
     Args:
-        host: name of its Service.
-        port: of its HTTP API.
-        monitored: whether Prometheus is there to watch it.
+        host: name of the server's Service.
+        port: of the server's HTTP API.
+        monitored: whether Prometheus scrapes Fluent Bit.
     """
     outputs = "\n".join(
         (
@@ -106,9 +106,9 @@ def values(*, host: str, port: int, monitored: bool) -> dict[str, Any]:
         "testFramework": {"enabled": False},
         "serviceMonitor": {"enabled": monitored},
         "priorityClassName": "system-node-critical",
-        # Every node, control planes too.
+        # Runs on every node, including control planes.
         "tolerations": [{"operator": "Exists"}],
-        # The files belong to root, who can read them without any capability.
+        # The files belong to root, which can read them without any capability.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

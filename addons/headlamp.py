@@ -1,4 +1,4 @@
-"""Headlamp, the dashboard: by `kubectl port-forward`, or at a host name of the ingress."""
+"""Headlamp, the Kubernetes dashboard, by `kubectl port-forward` or at a host name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import pulumi
 
 import versions
 from addons.chart import Chart
-from addons.install import Installer
+from addons.installer import Installer
 from config.models.addons import Headlamp
 
 CHART = Chart(
@@ -22,22 +22,22 @@ OIDC_SECRET = "headlamp-oidc"  # noqa: S105 - its name
 
 @dataclass(frozen=True, kw_only=True)
 class OidcLogin:
-    """The client by which users log in, the one that the API server trusts."""
+    """The OIDC client by which users log in, the one that the API server trusts."""
 
     issuer_url: str
     client_id: str
-    # None: a public client, which proves itself by PKCE.
+    # None for a public client, which proves itself by PKCE.
     client_secret: pulumi.Input[str] | None
 
 
 def values(
     settings: Headlamp, login: OidcLogin | None, ingress_class: str | None
 ) -> dict[str, Any]:
-    """Users act with the rights of the token they log in with."""
+    """Return values by which users have the rights of the token they log in with, and no more."""
     chosen: dict[str, Any] = {
-        # The chart would make it an administrator.
+        # The chart would make Headlamp itself an administrator.
         "clusterRoleBinding": {"create": False},
-        # Else the chart makes a Secret for values that are not there.
+        # Otherwise the chart creates a Secret for values that are not set.
         "config": {"oidc": {"secret": {"create": False}}},
     }
     if login is not None and login.client_secret is not None:
@@ -56,12 +56,12 @@ def values(
     if settings.host is not None:
         chosen["ingress"] = {
             "enabled": True,
-            # Somebody else's controller may never tell it its address.
+            # A controller of the user's own may never report an address.
             "annotations": {"pulumi.com/skipAwait": "true"},
             "hosts": [{"host": settings.host, "paths": [{"path": "/", "type": "Prefix"}]}],
-            # None: that of the cluster's default at the time when it is made.
+            # Without a class, the cluster's default at the time of creation applies.
             **({} if ingress_class is None else {"ingressClassName": ingress_class}),
-            # Without a Secret the controller shows its own certificate.
+            # Without a Secret, the controller presents its default certificate.
             "tls": [{"hosts": [settings.host]}],
         }
     return chosen
@@ -75,7 +75,7 @@ def install(
     ingress_class: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install it."""
+    """Install Headlamp in its own namespace."""
     namespace = installer.namespace(NAMESPACE)
     needed: list[pulumi.Resource] = [*after, namespace]
     if login is not None and login.client_secret is not None:

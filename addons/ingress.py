@@ -7,7 +7,7 @@ import pulumi
 from addons import crds, nginx_ingress, traefik
 from addons.chart import Chart
 from addons.ingress_exposure import NAMESPACE, IngressExposure
-from addons.install import Installer
+from addons.installer import Installer
 from config.models.addons import Ingress
 
 _CONTROLLERS = {
@@ -17,7 +17,7 @@ _CONTROLLERS = {
 
 
 def chart(settings: Ingress) -> Chart:
-    """The chart of the controller that was chosen."""
+    """Return the chart of the chosen controller."""
     return _CONTROLLERS[settings.controller][0]
 
 
@@ -25,19 +25,17 @@ def install(
     installer: Installer,
     settings: Ingress,
     *,
-    node_ports: tuple[int, int],
     address: pulumi.Input[str],
     trusted_cidrs: Sequence[str],
     monitored: bool,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install it."""
+    """Install the chosen controller."""
     source, values = _CONTROLLERS[settings.controller]
     exposure = IngressExposure(
         replicas=settings.replicas,
         default_class=settings.default_class,
         gateway_api=settings.gateway_api,
-        node_ports=node_ports,
         octavia=installer.settings.octavia,
         address=address,
         trusted_cidrs=trusted_cidrs,

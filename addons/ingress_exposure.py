@@ -1,8 +1,7 @@
-"""How requests reach an ingress controller, whichever it is."""
+"""The way requests reach an ingress controller, the same for every controller."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 
@@ -11,35 +10,27 @@ NAMESPACE = "ingress"
 
 @dataclass(frozen=True, kw_only=True)
 class IngressExposure:
-    """What every ingress controller is told."""
+    """The facts that every ingress controller is configured with."""
 
     replicas: int
     # Whether Ingresses that name no class are served.
     default_class: bool
     gateway_api: bool
-    # Where the gateways send HTTP and HTTPS.
-    node_ports: tuple[int, int]
-    # Whether a load balancer of the cloud takes the gateways' place.
+    # Whether a load balancer of the cloud takes the place of the gateways.
     octavia: bool
-    # Where people reach the gateways: what an Ingress says its address is.
+    # The floating IP of the gateways, which an Ingress shows as its address.
     address: pulumi.Input[str]
-    # Who may say, by the PROXY protocol, from whom a connection is.
+    # Senders that may name the client of a connection, by the PROXY protocol.
     trusted_cidrs: Sequence[str]
-    # Whether there is a Prometheus operator.
+    # Whether the Prometheus operator is installed.
     monitored: bool
 
     @property
-    def annotations(self) -> dict[str, str]:
-        """Of the Service: Octavia tells the client's address, too."""
-        return {"loadbalancer.openstack.org/proxy-protocol": "true"} if self.octavia else {}
+    def service_type(self) -> str:
+        """Type of the Service."""
+        return "LoadBalancer" if self.octavia else "NodePort"
 
-    def spread(self, labels: dict[str, str]) -> list[dict[str, Any]]:
-        """The pods with these labels prefer nodes of their own."""
-        return [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
-            }
-        ]
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Annotations of the Service, by which Octavia passes the client's address on as well."""
+        return {"loadbalancer.openstack.org/proxy-protocol": "true"} if self.octavia else {}

@@ -1,4 +1,4 @@
-"""Reboots of nodes whose updates need one, in a maintenance window, one node at a time."""
+"""Kured, which reboots nodes whose updates need it, one at a time in a maintenance window."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,9 @@ import pulumi
 
 import versions
 from addons.chart import Chart
-from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.installer import Installer
 from addons.monitoring.alerts import REBOOT_OVERDUE
+from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config.models.addons import Kured
 
 CHART = Chart(
@@ -17,8 +18,9 @@ CHART = Chart(
     repository="https://kubereboot.github.io/charts",
 )
 NAMESPACE = "kured"
-# Alerts of severity `none` and `info`: they fire in healthy clusters, some of them for weeks.
-_HARMLESS = (
+# Alerts that hold no reboot back. All but the first have severity `none` or `info`: they fire in
+# healthy clusters, some of them for weeks.
+_IGNORED_ALERTS = (
     REBOOT_OVERDUE,
     "Watchdog",
     "InfoInhibitor",
@@ -33,28 +35,29 @@ _HARMLESS = (
 
 
 def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
-    """The window, and what else holds a reboot back."""
+    """Return values with the maintenance window and, with monitoring, the alerts to wait for."""
+    monitored = prometheus_url is not None
     configuration: dict[str, Any] = {
         "rebootDays": list(settings.days),
         "startTime": settings.start_time,
         "endTime": settings.end_time,
         "timeZone": settings.time_zone,
         "concurrency": 1,
-        # A drain that gets stuck must not hold the lock for ever.
+        # A drain that gets stuck must not hold the lock forever.
         "drainTimeout": "30m",
         "annotateNodes": True,
     }
-    if prometheus_url is not None:
+    if monitored:
         configuration |= {
             "prometheusUrl": prometheus_url,
-            "alertFilterRegexp": f"^({'|'.join(_HARMLESS)})$",
+            "alertFilterRegexp": f"^({'|'.join(_IGNORED_ALERTS)})$",
             "alertFiringOnly": True,
         }
     return {
         "configuration": configuration,
-        "tolerations": ON_CONTROL_PLANES_TOO,
-        "metrics": {"create": prometheus_url is not None},
-        "service": {"create": prometheus_url is not None},
+        "tolerations": CONTROL_PLANE_TOLERATIONS,
+        "metrics": {"create": monitored},
+        "service": {"create": monitored},
     }
 
 
@@ -65,8 +68,8 @@ def install(
     prometheus_url: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install it."""
-    # It reboots the host from a privileged container.
+    """Install kured in its own namespace."""
+    # Kured reboots the host from a privileged container.
     namespace = installer.namespace(NAMESPACE, security="privileged")
     return installer.chart(
         CHART,

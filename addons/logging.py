@@ -1,4 +1,4 @@
-"""Logs of pods and nodes: Fluent Bit on every node, VictoriaLogs to keep and search them."""
+"""Logs of pods and nodes, collected by Fluent Bit and kept by VictoriaLogs."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pulumi
 import versions
 from addons import fluent_bit
 from addons.chart import Chart
-from addons.install import Installer
+from addons.installer import Installer
 from config.models.addons import Logging
 
 CHART = Chart(
@@ -24,7 +24,7 @@ _PORT = 9428
 
 
 def grafana_plugin(settings: Logging) -> str:
-    """The plugin that lets Grafana read them: name, version and, where it is not Grafana's, URL."""
+    """Return the Grafana plugin for these logs: `name@version`, and `@URL` if that is set."""
     parts = [_DATASOURCE, versions.VICTORIA_LOGS_DATASOURCE]
     if settings.grafana_plugin_url is not None:
         parts.append(settings.grafana_plugin_url)
@@ -32,7 +32,7 @@ def grafana_plugin(settings: Logging) -> str:
 
 
 def grafana_data_source() -> str:
-    """The file that tells Grafana where they are. JSON is YAML."""
+    """Return the file that tells Grafana where the logs are. JSON is YAML."""
     source = {
         "name": "VictoriaLogs",
         "uid": "victorialogs",
@@ -44,14 +44,14 @@ def grafana_data_source() -> str:
 
 
 def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
-    """How long and where logs are kept."""
+    """Return values that say for how long and where logs are kept."""
     volume: dict[str, Any] = {"enabled": True, "size": settings.storage_size}
     if settings.storage_class is not None:
         volume["storageClassName"] = settings.storage_class
     return {
         "server": {
             "retentionPeriod": settings.retention,
-            # It deletes the oldest logs rather than fill its volume.
+            # Deletes the oldest logs instead of filling the volume.
             "retentionMaxDiskUsagePercent": 85,
             "persistentVolume": volume,
             "serviceMonitor": {"enabled": monitored},
@@ -62,8 +62,8 @@ def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
 def install(
     installer: Installer, settings: Logging, *, monitored: bool, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
-    """Install both."""
-    # The collector reads the hosts' log files.
+    """Install the server, then the collectors."""
+    # The collectors read log files of the host.
     namespace = installer.namespace(NAMESPACE, security="privileged")
     server = installer.chart(
         CHART,

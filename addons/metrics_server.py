@@ -1,4 +1,4 @@
-"""metrics-server: CPU and memory of nodes and pods, for `kubectl top` and autoscaling."""
+"""CPU and memory of nodes and pods, for `kubectl top` and autoscaling."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,8 @@ import pulumi
 
 import versions
 from addons.chart import Chart
-from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.installer import Installer
+from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config.models.addons import MetricsServer
 
 CHART = Chart(
@@ -18,18 +19,18 @@ CHART = Chart(
 
 
 def values() -> dict[str, Any]:
-    """What a cluster of kubeadm needs."""
+    """Return the values that a kubeadm cluster needs."""
     return {
         # kubeadm's kubelets sign their own serving certificates.
         "args": ["--kubelet-insecure-tls"],
-        "tolerations": ON_CONTROL_PLANES_TOO,
+        "tolerations": CONTROL_PLANE_TOLERATIONS,
     }
 
 
 def install(
     installer: Installer, settings: MetricsServer, *, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
-    """Install it."""
+    """Install metrics-server."""
     return installer.chart(
         CHART,
         namespace="kube-system",

@@ -1,4 +1,4 @@
-"""The NGINX project's own ingress controller: Ingress, and its own VirtualServers."""
+"""The ingress controller of the NGINX project, for Ingress and its own VirtualServer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,24 +9,29 @@ import pulumi_tls as tls
 import versions
 from addons.chart import Chart
 from addons.ingress_exposure import NAMESPACE, IngressExposure
-from addons.install import Installer
+from addons.installer import Installer
+from addons.scheduling import spread
+from config import ports
 
 CHART = Chart(
     name="nginx-ingress",
     version=versions.NGINX_INGRESS_CHART,
     repository="https://helm.nginx.com/stable",
 )
-# The chart says so of its pods when it is installed under its own name.
+# The chart's labels of its pods when it is installed under its own name.
 _LABELS = {"app.kubernetes.io/name": CHART.name, "app.kubernetes.io/instance": CHART.name}
 _CERTIFICATE = "default-certificate"
 _CERTIFICATE_HOURS = 10 * 365 * 24
 
 
 def values(exposure: IngressExposure) -> dict[str, Any]:
-    """How requests come in."""
-    ports = {
-        name: {} if exposure.octavia else {"nodePort": port}
-        for name, port in zip(("httpPort", "httpsPort"), exposure.node_ports, strict=True)
+    """Return values that fit the way requests come in."""
+    node_ports = {
+        name: {} if exposure.octavia else {"nodePort": node_port}
+        for name, node_port in (
+            ("httpPort", ports.INGRESS_HTTP),
+            ("httpsPort", ports.INGRESS_HTTPS),
+        )
     }
     entries: dict[str, Any] = {
         "proxy-protocol": "True",
@@ -40,19 +45,19 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
         "controller": {
             "replicaCount": exposure.replicas,
             "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
-            "topologySpreadConstraints": exposure.spread(_LABELS),
+            "topologySpreadConstraints": spread(_LABELS),
             "ingressClass": {"setAsDefaultIngress": exposure.default_class},
             "telemetryReporting": {"enable": False},
             "config": {"entries": entries},
-            # Of hosts without a certificate of their own; else their connections are refused.
+            # For hosts without a certificate of their own; otherwise their connections are refused.
             "defaultTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
             "wildcardTLS": {"secret": f"{NAMESPACE}/{_CERTIFICATE}"},
             "service": {
-                "type": "LoadBalancer" if exposure.octavia else "NodePort",
-                # The gateways come in on control planes, where no pod of it runs.
+                "type": exposure.service_type,
+                # The gateways send requests to control planes, where none of its pods run.
                 "externalTrafficPolicy": "Cluster",
                 "annotations": exposure.annotations,
-                **ports,
+                **node_ports,
             },
         },
         "prometheus": {
@@ -64,7 +69,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
 
 
 def default_certificate(installer: Installer, after: Sequence[pulumi.Resource]) -> pulumi.Resource:
-    """What it shows where nobody gave a certificate, as Traefik does: one that nobody trusts."""
+    """Create a self-signed certificate for hosts that have none, as Traefik does."""
     opts = pulumi.ResourceOptions(parent=installer.parent)
     name = f"{installer.name}-ingress-{_CERTIFICATE}"
     key = tls.PrivateKey(name, algorithm="ECDSA", ecdsa_curve="P256", opts=opts)

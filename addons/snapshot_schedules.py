@@ -1,4 +1,4 @@
-"""Snapshots of persistent volumes by a timetable: a CronJob for each schedule."""
+"""Scheduled snapshots of persistent volumes: a CronJob for each schedule."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,45 +11,38 @@ from pulumi_kubernetes.batch.v1 import (
     JobTemplateSpecArgs,
 )
 from pulumi_kubernetes.core.v1 import (
-    CapabilitiesArgs,
     ConfigMapVolumeSourceArgs,
     ContainerArgs,
     EnvVarArgs,
     EnvVarSourceArgs,
     ObjectFieldSelectorArgs,
-    PodSecurityContextArgs,
     PodSpecArgs,
     PodTemplateSpecArgs,
     ResourceRequirementsArgs,
-    SeccompProfileArgs,
-    SecurityContextArgs,
     ServiceAccount,
     TolerationArgs,
     VolumeArgs,
     VolumeMountArgs,
 )
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
-from pulumi_kubernetes.rbac.v1 import (
-    ClusterRole,
-    ClusterRoleBinding,
-    PolicyRuleArgs,
-    RoleRefArgs,
-    SubjectArgs,
-)
+from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding
 
 import versions
 from addons import cinder_csi
-from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.installer import Installer
+from addons.rbac import role_ref, rule, service_account
+from addons.scheduling import CONTROL_PLANE_TOLERATIONS
+from addons.unprivileged import container_security, pod_security
 from config.models.addons import SnapshotSchedule
 
 NAMESPACE = "snapshots"
 IMAGE = f"docker.io/library/python:{versions.SNAPSHOT_PYTHON}"
 
 _NAME = "take-snapshots"
+_GROUP = "snapshot.storage.k8s.io"
 _PROGRAM = Path(__file__).with_name("programs") / "take_snapshots.py"
 _FOLDER = "/program"
-_USER = 65532
-# For the snapshots of one run, and for all of it.
+# Limits for the snapshots of one run to become ready, and for the whole run.
 _WAIT_SECONDS = 1800
 _LONGEST_RUN_SECONDS = 3600
 
@@ -76,7 +69,7 @@ def install(
                 schedule=schedule.schedule,
                 time_zone="Etc/UTC",
                 concurrency_policy="Forbid",
-                # A run that was missed by more than that waits for the next one.
+                # A run that is later than that is left out.
                 starting_deadline_seconds=_LONGEST_RUN_SECONDS,
                 successful_jobs_history_limit=1,
                 failed_jobs_history_limit=3,
@@ -96,7 +89,7 @@ def install(
 
 
 def _rights(installer: Installer, namespace: pulumi.Resource) -> list[pulumi.Resource]:
-    """Claims can be listed, snapshots made and deleted; no data can be read."""
+    """Create rights to list claims and to create and delete snapshots, but not to read data."""
     name = f"{installer.name}-{_NAME}"
     return [
         ServiceAccount(
@@ -108,24 +101,16 @@ def _rights(installer: Installer, namespace: pulumi.Resource) -> list[pulumi.Res
             name,
             metadata=ObjectMetaArgs(name=_NAME),
             rules=[
-                PolicyRuleArgs(
-                    api_groups=[""], resources=["persistentvolumeclaims"], verbs=["list"]
-                ),
-                PolicyRuleArgs(
-                    api_groups=["snapshot.storage.k8s.io"],
-                    resources=["volumesnapshots"],
-                    verbs=["get", "list", "create", "delete"],
-                ),
+                rule("", "persistentvolumeclaims", "list"),
+                rule(_GROUP, "volumesnapshots", "get", "list", "create", "delete"),
             ],
             opts=installer.options(),
         ),
         ClusterRoleBinding(
             name,
             metadata=ObjectMetaArgs(name=_NAME),
-            role_ref=RoleRefArgs(
-                api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=_NAME
-            ),
-            subjects=[SubjectArgs(kind="ServiceAccount", name=_NAME, namespace=NAMESPACE)],
+            role_ref=role_ref("ClusterRole", _NAME),
+            subjects=[service_account(_NAME, NAMESPACE)],
             opts=installer.options(),
         ),
     ]
@@ -137,15 +122,9 @@ def _pod(schedule: SnapshotSchedule, image: str, snapshot_class: str) -> PodSpec
         restart_policy="Never",
         tolerations=[
             TolerationArgs(key=each["key"], operator=each["operator"], effect=each["effect"])
-            for each in ON_CONTROL_PLANES_TOO
+            for each in CONTROL_PLANE_TOLERATIONS
         ],
-        security_context=PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=_USER,
-            run_as_group=_USER,
-            fs_group=_USER,
-            seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        security_context=pod_security(),
         containers=[
             ContainerArgs(
                 name=_NAME,
@@ -159,11 +138,7 @@ def _pod(schedule: SnapshotSchedule, image: str, snapshot_class: str) -> PodSpec
                     EnvVarArgs(name="JOB", value_from=_label("batch.kubernetes.io/job-name")),
                 ],
                 resources=ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}),
-                security_context=SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=CapabilitiesArgs(drop=["ALL"]),
-                ),
+                security_context=container_security(),
                 volume_mounts=[VolumeMountArgs(name="program", mount_path=_FOLDER, read_only=True)],
             )
         ],

@@ -8,7 +8,8 @@ import pulumi
 import versions
 from addons import cinder_csi, crds, snapshot_schedules
 from addons.chart import Chart
-from addons.install import ON_CONTROL_PLANES_TOO, Installer
+from addons.installer import Installer
+from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config.models.addons import Snapshots
 
 CHART = Chart(
@@ -20,11 +21,11 @@ CLASS = "cinder"
 
 
 def values(settings: Snapshots) -> dict[str, Any]:
-    """One class, the default."""
+    """Return values with one snapshot class, which is the default one."""
     return {
         "controller": {
             "priorityClassName": "system-cluster-critical",
-            "tolerations": ON_CONTROL_PLANES_TOO,
+            "tolerations": CONTROL_PLANE_TOLERATIONS,
         },
         "volumeSnapshotClasses": [
             {
@@ -32,7 +33,7 @@ def values(settings: Snapshots) -> dict[str, Any]:
                 "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"},
                 "driver": cinder_csi.DRIVER,
                 "deletionPolicy": settings.deletion_policy,
-                # Else Cinder refuses a snapshot of a volume that a pod is using.
+                # Without it, Cinder refuses snapshots of volumes that pods are using.
                 "parameters": {"force-create": "true"},
             }
         ],
@@ -42,7 +43,7 @@ def values(settings: Snapshots) -> dict[str, Any]:
 def install(
     installer: Installer, settings: Snapshots, *, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
-    """Install it, and what takes snapshots by itself."""
+    """Install the controller, and the scheduled jobs that take snapshots."""
     chart = installer.chart(
         CHART,
         namespace="kube-system",
@@ -63,7 +64,7 @@ def install(
 
 
 def keep_kinds(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """Leave the CRDs in the cluster: with them would go every snapshot, in Cinder too."""
+    """Leave the CRDs in the cluster: every snapshot, in Cinder too, would go with them."""
     if args.type_ != crds.TYPE:
         return None
     args.opts.retain_on_delete = True

@@ -1,10 +1,12 @@
-"""Traefik: Ingress and Gateway API."""
+"""Traefik, an ingress controller for Ingress and Gateway API."""
 
 from typing import Any
 
 import versions
 from addons.chart import Chart
 from addons.ingress_exposure import IngressExposure
+from addons.scheduling import spread
+from config import ports
 
 CHART = Chart(
     name="traefik",
@@ -14,7 +16,7 @@ CHART = Chart(
 
 
 def values(exposure: IngressExposure) -> dict[str, Any]:
-    """How requests come in."""
+    """Return values that fit the way requests come in."""
     ingress: dict[str, Any] = {}
     gateway_api: dict[str, Any] = {"enabled": exposure.gateway_api}
     if not exposure.octavia:
@@ -25,32 +27,35 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
     return {
         "deployment": {"replicas": exposure.replicas},
         "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
-        "topologySpreadConstraints": exposure.spread({"app.kubernetes.io/name": "traefik"}),
+        "topologySpreadConstraints": spread({"app.kubernetes.io/name": "traefik"}),
         "global": {"checkNewVersion": False},
         "ingressClass": {"isDefaultClass": exposure.default_class},
         "providers": {"kubernetesIngress": ingress, "kubernetesGateway": gateway_api},
         "gateway": {
             "enabled": exposure.gateway_api,
-            # Routes of every namespace, as with Ingresses.
+            # Serves routes of every namespace, as with Ingresses.
             "listeners": {"web": {"namespacePolicy": {"from": "All"}}},
         },
         "gatewayClass": {"enabled": exposure.gateway_api},
         "service": {
-            "spec": {"type": "LoadBalancer" if exposure.octavia else "NodePort"},
+            "spec": {"type": exposure.service_type},
             "annotations": exposure.annotations,
         },
         "ports": {
             name: {
                 "proxyProtocol": {"trustedIPs": list(exposure.trusted_cidrs)},
-                **({} if exposure.octavia else {"nodePort": port}),
+                **({} if exposure.octavia else {"nodePort": node_port}),
             }
-            for name, port in zip(("web", "websecure"), exposure.node_ports, strict=True)
+            for name, node_port in (
+                ("web", ports.INGRESS_HTTP),
+                ("websecure", ports.INGRESS_HTTPS),
+            )
         },
         "metrics": {
             "prometheus": {
                 "service": {"enabled": exposure.monitored},
                 "serviceMonitor": {"enabled": exposure.monitored},
-                # The operator is there; the chart cannot see that before the first update.
+                # The operator is installed; the chart cannot see that before the first update.
                 "disableAPICheck": exposure.monitored,
             }
         },

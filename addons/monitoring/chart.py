@@ -1,4 +1,4 @@
-"""Prometheus, Alertmanager and Grafana, with the dashboards and alerts of a Kubernetes cluster."""
+"""The monitoring add-on: Prometheus, Alertmanager and Grafana by kube-prometheus-stack."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ import pulumi_tls as tls
 import versions
 from addons import crds, logging
 from addons.chart import Chart
-from addons.install import Installer
+from addons.installer import Installer
 from addons.monitoring import alerts, dashboards, scrape_configs
 from addons.monitoring.targets import MonitoringTargets
 from config.models.addons import Logging, Monitoring
@@ -27,11 +27,13 @@ PROMETHEUS_URL = f"http://{CHART.name}-prometheus.{NAMESPACE}:9090"
 ALERTMANAGER_SECRET = "alertmanager-config"  # noqa: S105 - its name
 GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 
-# What Grafana's sidecars find dashboards and data sources by.
-_DASHBOARD = {"grafana_dashboard": "1"}
-_DATA_SOURCE = {"grafana_datasource": "1"}
-# The chart's objects are made side by side, and an operator that starts before one of its kinds
-# is there never looks for that kind again.
+# The labels by which Grafana's sidecars find dashboards and data sources.
+_DASHBOARD_LABELS = {"grafana_dashboard": "1"}
+_DATA_SOURCE_LABELS = {"grafana_datasource": "1"}
+# The API group of the operator's kinds.
+_GROUP = "monitoring.coreos.com"
+# The chart's objects are created in parallel, and an operator that starts before one of its kinds
+# exists never looks for that kind again.
 _KINDS = (
     "alertmanagerconfigs",
     "alertmanagers",
@@ -46,77 +48,65 @@ _KINDS = (
 )
 AFTER_ITS_KINDS = {
     "config.kubernetes.io/depends-on": ",".join(
-        f"apiextensions.k8s.io/CustomResourceDefinition/{kind}.monitoring.coreos.com"
-        for kind in _KINDS
+        f"apiextensions.k8s.io/CustomResourceDefinition/{kind}.{_GROUP}" for kind in _KINDS
     )
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
-_NOT_THE_NODES = "^/(dev|proc|run|sys|var/lib/kubelet)($|/)"
-# Where scripts of the nodes leave numbers for node-exporter (userdata/lib/lib.sh).
-_NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
-# Prometheus deletes the oldest metrics rather than fill its volume.
+# Prometheus deletes the oldest metrics instead of filling its volume.
 _FULL_PERCENT = 85
+_ALERTMANAGER_SIZE = "1Gi"
+# Where node scripts leave metrics for node-exporter (userdata/lib/lib.sh).
+_NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
+# The kubelet measures the volumes that are mounted for pods.
+_EXCLUDED_MOUNTS = "^/(dev|proc|run|sys|var/lib/kubelet)($|/)"
+_NODE_EXPORTER = {
+    # Replaces the arguments that the chart sets.
+    "extraArgs": [
+        f"--collector.filesystem.mount-points-exclude={_EXCLUDED_MOUNTS}",
+        f"--collector.textfile.directory=/host/root{_NODE_METRICS}",
+    ],
+    "prometheus": {
+        "monitor": {
+            # Names nodes as the gateways are named, instead of by address and port.
+            "relabelings": [
+                {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "instance"}
+            ]
+        }
+    },
+}
 
 
 def values(
     settings: Monitoring, *, image_registry: str | None, logs: Logging | None = None
 ) -> dict[str, Any]:
-    """Everything in the cluster is targets, whoever installed it; metrics are kept on a volume.
+    """Return values that monitor everything in the cluster, whoever installed it.
 
     Args:
-        settings: what the user wants different.
+        settings: what the user wants to be different.
         image_registry: a mirror of every image.
-        logs: what Grafana is to show, too.
+        logs: the logs that Grafana shows; None if it shows none.
     """
-    found_anywhere = {
-        f"{kind}SelectorNilUsesHelmValues": False
-        for kind in ("rule", "serviceMonitor", "podMonitor", "probe", "scrapeConfig")
-    }
-    alertmanager: dict[str, Any] = {"storage": _volume(settings, "1Gi")}
+    alertmanager: dict[str, Any] = {"storage": _volume(settings, _ALERTMANAGER_SIZE)}
     if settings.alertmanager is not None:
         alertmanager |= {"useExistingSecret": True, "configSecret": ALERTMANAGER_SECRET}
     return {
-        # The operator's own images are arguments and fields, not containers of a pod.
+        # The operator takes its images from arguments and fields, not from containers.
         "global": {"imageRegistry": image_registry or ""},
-        "prometheus": {
-            "prometheusSpec": {
-                **found_anywhere,
-                "retention": settings.retention,
-                "retentionSize": _retention_size(settings.storage_size),
-                "storageSpec": _volume(settings, settings.storage_size),
-            }
-        },
+        "prometheus": {"prometheusSpec": _prometheus(settings)},
         "alertmanager": {"alertmanagerSpec": alertmanager},
         "defaultRules": {
             "rules": dict.fromkeys(alerts.REPLACED_GROUPS, False),
             "disabled": dict.fromkeys(alerts.REPLACED_ALERTS, True),
         },
-        # The chart would draw a password at each rendering until it finds the one it drew first.
         "grafana": {
+            # The chart would generate another password at each rendering.
             "admin": {"existingSecret": GRAFANA_SECRET},
             "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
         },
-        # Nodes by name, as the gateways are, instead of address and port.
-        "prometheus-node-exporter": {
-            # In the place of the chart's own list: what is mounted for pods is theirs to watch.
-            "extraArgs": [
-                f"--collector.filesystem.mount-points-exclude={_NOT_THE_NODES}",
-                f"--collector.textfile.directory=/host/root{_NODE_METRICS}",
-            ],
-            "prometheus": {
-                "monitor": {
-                    "relabelings": [
-                        {
-                            "sourceLabels": ["__meta_kubernetes_pod_node_name"],
-                            "targetLabel": "instance",
-                        }
-                    ]
-                }
-            },
-        },
+        "prometheus-node-exporter": _NODE_EXPORTER,
         "prometheusOperator": {
             "annotations": AFTER_ITS_KINDS,
-            # Its certificate is made by a Helm hook, and hooks do not run here.
+            # A Helm hook would make its certificate, and hooks do not run here.
             "admissionWebhooks": {"enabled": False},
             "tls": {"enabled": False},
         },
@@ -131,53 +121,76 @@ def install(
     logs: Logging | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install it, with the targets, alerts and dashboards of this cluster."""
-    # node-exporter is in the host's namespaces.
+    """Install the chart, with the scrape targets, alerts and dashboards of this cluster."""
+    # node-exporter runs in the host's namespaces.
     namespace = installer.namespace(NAMESPACE, security="privileged")
-    secrets = [installer.secret(GRAFANA_SECRET, NAMESPACE, _grafana_login(installer), [namespace])]
-    if settings.alertmanager is not None:
-        # Receivers hold passwords and tokens. JSON is YAML.
-        config = {"alertmanager.yaml": json.dumps(settings.alertmanager, indent=2)}
-        secrets.append(
-            installer.secret(
-                ALERTMANAGER_SECRET, NAMESPACE, pulumi.Output.from_input(config), [namespace]
-            )
-        )
     chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
         values=values(settings, image_registry=installer.settings.image_registry, logs=logs),
         overrides=settings.values,
-        after=[*after, *secrets],
+        after=[*after, *_secrets(installer, settings, namespace)],
         transforms=[crds.without_descriptions],
     )
-    # Kinds that come with the chart.
-    for name, spec in scrape_configs.scrape_specs(targets).items():
-        installer.custom(
-            "monitoring.coreos.com/v1alpha1", "ScrapeConfig", name, NAMESPACE, spec, after=[chart]
-        )
-    installer.custom(
-        "monitoring.coreos.com/v1",
-        "PrometheusRule",
-        "openstack-kubernetes",
-        NAMESPACE,
-        alerts.spec(targets),
-        after=[chart],
-    )
-    for dashboard in dashboards.dashboards(targets):
-        name = f"dashboard-{dashboard.name}"
-        files = {f"openstack-kubernetes-{dashboard.name}.json": dashboard.text()}
-        installer.config_map(name, NAMESPACE, files, labels=_DASHBOARD, after=[namespace])
-    if logs is not None:
-        files = {"victorialogs.yaml": logging.grafana_data_source()}
-        installer.config_map(
-            "datasource-logs", NAMESPACE, files, labels=_DATA_SOURCE, after=[namespace]
-        )
+    _rules(installer, targets, chart)
+    _dashboards(installer, targets, logs, namespace)
     return chart
 
 
+def _prometheus(settings: Monitoring) -> dict[str, Any]:
+    found_anywhere = {
+        f"{kind}SelectorNilUsesHelmValues": False
+        for kind in ("rule", "serviceMonitor", "podMonitor", "probe", "scrapeConfig")
+    }
+    return {
+        **found_anywhere,
+        "retention": settings.retention,
+        "retentionSize": _retention_size(settings.storage_size),
+        "storageSpec": _volume(settings, settings.storage_size),
+    }
+
+
+def _secrets(
+    installer: Installer, settings: Monitoring, namespace: pulumi.Resource
+) -> list[pulumi.Resource]:
+    texts = {GRAFANA_SECRET: _grafana_login(installer)}
+    if settings.alertmanager is not None:
+        # Receivers hold passwords and tokens. JSON is YAML.
+        config = {"alertmanager.yaml": json.dumps(settings.alertmanager, indent=2)}
+        texts[ALERTMANAGER_SECRET] = pulumi.Output.from_input(config)
+    return [installer.secret(name, NAMESPACE, text, [namespace]) for name, text in texts.items()]
+
+
+def _rules(installer: Installer, targets: MonitoringTargets, chart: pulumi.Resource) -> None:
+    """Create what Prometheus reads, of kinds that come with the chart."""
+    for name, spec in scrape_configs.scrape_specs(targets).items():
+        installer.custom(f"{_GROUP}/v1alpha1", "ScrapeConfig", name, NAMESPACE, spec, after=[chart])
+    rules = alerts.rule_spec(targets)
+    installer.custom(
+        f"{_GROUP}/v1", "PrometheusRule", "openstack-kubernetes", NAMESPACE, rules, after=[chart]
+    )
+
+
+def _dashboards(
+    installer: Installer,
+    targets: MonitoringTargets,
+    logs: Logging | None,
+    namespace: pulumi.Resource,
+) -> None:
+    """Create what Grafana's sidecars read."""
+    for dashboard in dashboards.dashboards(targets):
+        name = f"dashboard-{dashboard.name}"
+        files = {f"{dashboard.uid}.json": dashboard.text()}
+        installer.config_map(name, NAMESPACE, files, labels=_DASHBOARD_LABELS, after=[namespace])
+    if logs is not None:
+        files = {"victorialogs.yaml": logging.grafana_data_source()}
+        installer.config_map(
+            "datasource-logs", NAMESPACE, files, labels=_DATA_SOURCE_LABELS, after=[namespace]
+        )
+
+
 def _grafana_login(installer: Installer) -> pulumi.Output[dict[str, str]]:
-    # Drawn from a generated key: the TLS provider has no plain random.
+    # Derived from a generated key: the TLS provider has no plain random values.
     key = tls.PrivateKey(
         f"{installer.name}-{GRAFANA_SECRET}",
         algorithm="ED25519",
@@ -203,5 +216,5 @@ def _volume(settings: Monitoring, size: str) -> dict[str, Any]:
 
 def _retention_size(size: str) -> str:
     number, unit = re.fullmatch(r"(\d+)(\w+)", size).groups()  # type: ignore[union-attr]
-    # Prometheus' MB are mebibytes.
+    # Prometheus means mebibytes by MB.
     return f"{int(number) * _MEBIBYTES[unit] * _FULL_PERCENT // 100}MB"

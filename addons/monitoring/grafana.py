@@ -1,31 +1,31 @@
-"""Grafana dashboards as data: panels in, the JSON that Grafana's sidecar takes out."""
+"""Grafana dashboards as data, and as the JSON that Grafana's sidecar loads."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# The data source that kube-prometheus-stack makes.
+# The data source that kube-prometheus-stack configures.
 _PROMETHEUS = {"type": "prometheus", "uid": "prometheus"}
 _COLUMNS = 24
 _HEIGHT = 7
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One panel: legends (with `{{label}}`) to PromQL."""
+class GrafanaPanel:
+    """One panel; `queries` maps legends (with `{{label}}`) to PromQL."""
 
     title: str
     queries: Mapping[str, str]
-    # Grafana's name of the unit: `s`, `bytes`, `percentunit`, `short`.
+    # Grafana's name for the unit, such as `s`, `bytes` or `percentunit`.
     unit: str = "short"
     kind: Literal["timeseries", "stat"] = "timeseries"
     # Of 24 columns.
     width: int = 8
 
     def document(self, number: int, x: int, y: int) -> dict[str, Any]:
-        """The panel at this place of the grid."""
-        # Grafana leaves the legend of a lone number out, and writes those of several very small.
+        """Return the panel's JSON at this place of the grid."""
+        # By default, Grafana omits the legend of a single number and makes several tiny.
         options = {"textMode": "value_and_name", "text": {"titleSize": 14, "valueSize": 40}}
         return {
             "id": number,
@@ -40,7 +40,7 @@ class Panel:
                     "refId": chr(ord("A") + index),
                     "expr": expression,
                     "legendFormat": legend,
-                    # A number is that of now.
+                    # A single number is the current one.
                     "instant": self.kind == "stat",
                     "range": self.kind != "stat",
                     "datasource": _PROMETHEUS,
@@ -51,16 +51,21 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dashboard:
-    """A dashboard: its panels fill rows from left to right."""
+class GrafanaDashboard:
+    """A dashboard whose panels fill rows from left to right."""
 
     name: str
-    # One that no other dashboard has: of two with the same title Grafana shows neither for long.
+    # Must be unique: Grafana soon removes both dashboards of the same title.
     title: str
-    panels: Sequence[Panel]
+    panels: Sequence[GrafanaPanel]
+
+    @property
+    def uid(self) -> str:
+        """Grafana's own name for the dashboard."""
+        return f"openstack-kubernetes-{self.name}"
 
     def text(self) -> str:
-        """The JSON, the same at every run."""
+        """Return the JSON, the same at every run."""
         documents: list[dict[str, Any]] = []
         x = y = 0
         for number, panel in enumerate(self.panels, start=1):
@@ -70,7 +75,7 @@ class Dashboard:
             x += panel.width
         return json.dumps(
             {
-                "uid": f"openstack-kubernetes-{self.name}",
+                "uid": self.uid,
                 "title": self.title,
                 "tags": ["openstack-kubernetes"],
                 "schemaVersion": 39,

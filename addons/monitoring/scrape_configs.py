@@ -1,16 +1,16 @@
-"""What Prometheus asks outside of Kubernetes: the gateways."""
+"""Scrape targets outside of Kubernetes: the gateways."""
 
 from typing import Any
 
 from addons.monitoring.targets import MonitoringTargets
-from config.security_groups import GATEWAY_STATUS_PORT, NODE_EXPORTER_PORT
+from config import ports
 
-# By the job of the nodes' exporters, what is targets on nodes is targets on gateways, too.
-JOBS = {"haproxy": GATEWAY_STATUS_PORT, "node-exporter": NODE_EXPORTER_PORT}
+# Rules about the nodes' exporters find those of the gateways by the same job name.
+_PORTS_BY_JOB = {"haproxy": ports.GATEWAY_STATUS, "node-exporter": ports.NODE_EXPORTER}
 
 
 def scrape_specs(targets: MonitoringTargets) -> dict[str, dict[str, Any]]:
-    """The `spec` of a ScrapeConfig for each job, by the object's name."""
+    """Return the `spec` of a ScrapeConfig for each job, by the object's name."""
     return {
         f"gateways-{job}": {
             "jobName": job,
@@ -22,5 +22,5 @@ def scrape_specs(targets: MonitoringTargets) -> dict[str, dict[str, Any]]:
                 for name, address in targets.gateways.items()
             ],
         }
-        for job, port in JOBS.items()
+        for job, port in _PORTS_BY_JOB.items()
     }

@@ -1,4 +1,4 @@
-"""What the monitoring of this cluster must know: which machines there are, and what is normal."""
+"""The facts about this cluster that its monitoring is built from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class MonitoringTargets:
-    """The cluster as its alerts, dashboards and scrape targets see it."""
+    """The machines that are monitored, and what is normal for them."""
 
-    # Name to address.
+    # Addresses by name.
     gateways: Mapping[str, str]
-    # The address that one gateway holds.
+    # The address that one of the gateways holds.
     vip: str
-    control_planes: int
+    control_plane_count: int
     # Milliseconds between the heartbeats of etcd's leader.
     etcd_heartbeat: int
-    # Hours between two snapshots of etcd, and where the newest one must not be old.
+    # Hours between two snapshots of etcd, and where they are kept.
     backup_hours: int
     backup_places: Sequence[str]
-    # Whether the gateways have an ingress to lead to.
+    # Whether the gateways forward requests to an ingress controller.
     ingress: bool
     # CronJobs that take snapshots of volumes, and their namespace.
     snapshot_jobs: Sequence[str]
@@ -28,5 +28,5 @@ class MonitoringTargets:
 
     @property
     def vip_holders(self) -> str:
-        """PromQL: one series for each gateway that has the VIP on an interface."""
+        """PromQL with one series for each gateway that has the VIP on an interface."""
         return f'node_network_address_info{{gateway!="",address="{self.vip}"}}'

@@ -1,1 +1,1 @@
-"""Programs that run in the cluster, in plain images."""
+"""Programs that run inside the cluster, in plain images."""

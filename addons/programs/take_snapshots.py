@@ -1,7 +1,7 @@
 """Takes a snapshot of every volume claim that a schedule selects, and deletes the oldest ones.
 
-Runs in the cluster, in a plain Python image: nothing but the standard library. A claim's old
-snapshots are touched only when its new one is ready.
+Runs inside the cluster, in a plain Python image with nothing but the standard library. Old
+snapshots of a claim are deleted only when its new one is ready.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,8 @@ _SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PAGE = 250
 _PAUSE_SECONDS = 2.0
-_CONFLICT = 409
-_NOT_FOUND = 404
-# The longest name of an object, less that of a job and the dash between.
+_REQUEST_SECONDS = 30
+# Longest name of a claim inside a snapshot's name, which has a dash and a job's name behind it.
 _LONGEST_CLAIM = 253 - 63 - 1
 
 Document = dict[str, Any]
@@ -39,7 +39,7 @@ Call = Callable[[str, str, Document | None], Document]
 
 
 class ApiError(Exception):
-    """The API server refused something; `status` says how."""
+    """A refusal of the API server with this HTTP status, or 0 if it did not answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -48,24 +48,24 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What one run does."""
+    """The settings of one run."""
 
     schedule: str
-    # Makes the snapshots' names: a run that is repeated finds those it made before.
+    # Part of the snapshots' names: a repeated run finds those that it has created before.
     job: str
     keep: int
     selector: str
-    # Empty: all.
+    # Empty for all namespaces.
     namespaces: tuple[str, ...]
     snapshot_class: str
     driver: str
     wait_seconds: float
-    # After that a run is ended.
+    # The time after which Kubernetes ends the run.
     longest_run_seconds: float
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Plan":
-        """The plan that the CronJob's environment describes."""
+        """Return the plan that the CronJob's environment describes."""
         return cls(
             schedule=environment["SCHEDULE"],
             job=environment["JOB"],
@@ -80,19 +80,17 @@ class Plan:
 
 
 def run(plan: Plan, call: Call) -> list[str]:
-    """Carry the plan out; every claim that has no new snapshot, and why."""
+    """Carry out the plan; return every claim without a new snapshot, and why."""
     problems: list[str] = []
     waiting: dict[str, Document] = {}
     for claim in _claims(plan, call):
-        name = claim["metadata"]["namespace"] + "/" + claim["metadata"]["name"]
         try:
-            waiting[name] = _take(plan, claim, call)
+            waiting[_name(claim)] = _take(plan, claim, call)
         except ApiError as error:
-            problems.append(f"{name}: {error}")
+            problems.append(f"{_name(claim)}: {error}")
     print(f"{len(waiting)} snapshots are being taken", flush=True)
-    ready = _wait(plan, waiting, call, problems)
-    problems += _prune(plan, ready, call)
-    return problems
+    ready, not_ready = _wait(plan, waiting, call)
+    return [*problems, *not_ready, *_prune(plan, ready, call)]
 
 
 def _claims(plan: Plan, call: Call) -> Iterator[Document]:
@@ -124,71 +122,80 @@ def _take(plan: Plan, claim: Document, call: Call) -> Document:
     try:
         return call("POST", f"{_SNAPSHOTS}/namespaces/{namespace}/volumesnapshots", snapshot)
     except ApiError as error:
-        # This job's pod was started again.
-        if error.status != _CONFLICT:
+        # An earlier pod of this job created it.
+        if error.status != HTTPStatus.CONFLICT:
             raise
         return call("GET", _path(snapshot), None)
 
 
 def _wait(
-    plan: Plan, waiting: Mapping[str, Document], call: Call, problems: list[str]
-) -> list[Document]:
-    """Those that became ready in time; the others become problems."""
+    plan: Plan, waiting: Mapping[str, Document], call: Call
+) -> tuple[list[Document], list[str]]:
+    """Return the snapshots that become ready in time, and for each other claim what is wrong."""
     ready: list[Document] = []
     left = dict(waiting)
-    end = time.monotonic() + plan.wait_seconds
-    while left:
-        said: dict[str, str] = {}
-        for claim, snapshot in list(left.items()):
+    deadline = time.monotonic() + plan.wait_seconds
+    while True:
+        problems: dict[str, str] = {}
+        for claim, snapshot in left.items():
             try:
                 now = call("GET", _path(snapshot), None)
             except ApiError as error:
-                said[claim] = str(error)
+                problems[claim] = str(error)
                 continue
-            status = now.get("status") or {}
-            said[claim] = (status.get("error") or {}).get("message", "it is not ready")
-            if status.get("readyToUse"):
+            if _is_ready(now):
                 ready.append(now)
-                del left[claim]
-        if left and time.monotonic() >= end:
-            problems += [f"{claim}: {said[claim]}" for claim in left]
-            break
-        if left:
-            time.sleep(_PAUSE_SECONDS)
-    return ready
+            else:
+                failure = _status(now).get("error") or {}
+                problems[claim] = failure.get("message", "not ready in time")
+        left = {claim: left[claim] for claim in problems}
+        if not left or time.monotonic() >= deadline:
+            return ready, [f"{claim}: {problem}" for claim, problem in problems.items()]
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _prune(plan: Plan, ready: list[Document], call: Call) -> list[str]:
-    """Of each claim with a new snapshot, keep the newest ones; what could not be deleted."""
+    """Keep the newest snapshots of each claim that has a new one; return failed deletions."""
     problems: list[str] = []
     fresh = {each["metadata"]["labels"][CLAIM_LABEL]: each for each in ready}
-    by_claim: dict[str, list[Document]] = {}
+    taken: dict[str, list[Document]] = {claim: [] for claim in fresh}
     for namespace in sorted({each["metadata"]["namespace"] for each in ready}):
         path = f"{_SNAPSHOTS}/namespaces/{namespace}/volumesnapshots"
         for each in _list(path, f"{SCHEDULE_LABEL}={plan.schedule}", call):
-            by_claim.setdefault(each["metadata"]["labels"].get(CLAIM_LABEL, ""), []).append(each)
-    for claim, taken in by_claim.items():
-        if claim not in fresh:
-            continue
-        for old in _superfluous(plan, taken, fresh[claim]):
-            name = old["metadata"]["namespace"] + "/" + old["metadata"]["name"]
+            claim = each["metadata"]["labels"].get(CLAIM_LABEL)
+            if claim in taken:
+                taken[claim].append(each)
+    for claim, snapshots in taken.items():
+        for old in _superfluous(plan, snapshots, fresh[claim]):
             try:
                 call("DELETE", _path(old), None)
-                print(f"deleted {name}", flush=True)
+                print(f"deleted {_name(old)}", flush=True)
             except ApiError as error:
-                if error.status != _NOT_FOUND:
-                    problems.append(f"{name} could not be deleted: {error}")
+                if error.status != HTTPStatus.NOT_FOUND:
+                    problems.append(f"{_name(old)} cannot be deleted: {error}")
     return problems
 
 
 def _superfluous(plan: Plan, taken: list[Document], fresh: Document) -> list[Document]:
-    """All but the newest that are ready, and what an earlier run left half made."""
+    """Return all but the newest that are ready, and what an earlier run left unfinished."""
     newest_first = sorted(taken, key=_created)[::-1]
-    good = [each for each in newest_first if (each.get("status") or {}).get("readyToUse")]
-    # A run beside this one, by hand for example, may still wait for a younger one.
-    over = _created(fresh) - timedelta(seconds=plan.longest_run_seconds)
-    bad = [each for each in newest_first if each not in good and _created(each) < over]
+    good = [each for each in newest_first if _is_ready(each)]
+    # Another run, started by hand for example, may still be waiting for a younger one.
+    abandoned = _created(fresh) - timedelta(seconds=plan.longest_run_seconds)
+    bad = [each for each in newest_first if each not in good and _created(each) < abandoned]
     return good[plan.keep :] + bad
+
+
+def _name(document: Document) -> str:
+    return f"{document['metadata']['namespace']}/{document['metadata']['name']}"
+
+
+def _status(snapshot: Document) -> Document:
+    return snapshot.get("status") or {}
+
+
+def _is_ready(snapshot: Document) -> bool:
+    return bool(_status(snapshot).get("readyToUse"))
 
 
 def _created(snapshot: Document) -> datetime:
@@ -212,7 +219,7 @@ def _path(snapshot: Document) -> str:
 
 
 def api_server() -> Call:
-    """Calls the cluster's API as the pod's service account."""
+    """Return a function that calls the cluster's API as the pod's service account."""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     context = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
 
@@ -222,13 +229,15 @@ def api_server() -> Call:
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={
-                # Read each time: the kubelet renews it.
+                # Read for each request: the kubelet renews it.
                 "Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}",
                 "Content-Type": "application/json",
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=30, context=context) as answer:  # noqa: S310
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=_REQUEST_SECONDS, context=context
+            ) as answer:
                 document: Document = json.load(answer)
                 return document
         except urllib.error.HTTPError as error:
@@ -243,7 +252,7 @@ def api_server() -> Call:
 
 
 def main() -> int:
-    """Run once; the exit status says whether every claim has a new snapshot."""
+    """Run once; return the exit status, 0 if every claim has a new snapshot."""
     try:
         problems = run(Plan.of(os.environ), api_server())
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""One namespace for all checks, gone at the end."""
+"""One namespace for all tests, deleted at the end."""
 
 from __future__ import annotations
 

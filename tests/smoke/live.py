@@ -1,4 +1,4 @@
-"""A live cluster, by kubectl and the KUBECONFIG of whoever runs the checks."""
+"""A live cluster, reached by kubectl and the KUBECONFIG of the environment."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
 
-# Something with sh, httpd, wget and nslookup.
+# An image with sh, httpd, wget and nslookup.
 IMAGE = os.environ.get("SMOKE_IMAGE", "docker.io/library/busybox:1.37.0")
 PATIENCE = float(os.environ.get("SMOKE_PATIENCE", "180"))
 
 
 class Live:
-    """The cluster, and a namespace of our own in it."""
+    """The cluster, and a namespace for the tests in it."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Standard output of kubectl, in our namespace."""
+        """Run kubectl in our namespace and return its standard output."""
         result = subprocess.run(
             ["kubectl", f"--namespace={self.namespace}", *arguments],
             input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
@@ -39,39 +39,39 @@ class Live:
         return result.stdout
 
     def get(self, kind: str, *more: str) -> list[dict[str, Any]]:
-        """Every object of a kind; none where the cluster does not know the kind."""
+        """Return every object of a kind; none if the cluster does not know the kind."""
         text = self.kubectl("get", kind, "-o", "json", *more, check=False)
         items: list[dict[str, Any]] = json.loads(text)["items"] if text else []
         return items
 
     def has(self, kind: str, name: str, namespace: str) -> bool:
-        """Whether there is this object."""
+        """Say whether this object exists."""
         found = self.kubectl("get", kind, name, "-n", namespace, "-o", "name", check=False)
         return bool(found.strip())
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Make these objects in our namespace."""
+        """Create or update these objects in our namespace."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
 
     def wait(self, what: str, condition: str = "condition=Ready") -> None:
-        """Until an object is as it should be."""
+        """Wait until an object meets the condition."""
         self.kubectl("wait", what, f"--for={condition}", f"--timeout={PATIENCE:.0f}s")
 
     def secret(self, namespace: str, name: str) -> dict[str, str]:
-        """What a Secret holds, in the clear."""
+        """Return the decoded content of a Secret."""
         text = self.kubectl("get", "secret", name, "-n", namespace, "-o", "json")
         data: dict[str, str] = json.loads(text)["data"]
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def service(self, namespace: str, service: str, path: str, **query: str) -> str:
-        """What a Service answers, asked through the API server."""
+        """Return the answer of a Service, asked through the API server."""
         asked = f"?{urlencode(query)}" if query else ""
         base = f"/api/v1/namespaces/{namespace}/services/{quote(service)}/proxy"
         return self.kubectl("get", "--raw", f"{base}/{path}{asked}")
 
     @contextmanager
     def forwarded(self, namespace: str, service: str, port: int) -> Iterator[str]:
-        """The URL of a port of a Service, on this machine, for what needs headers of its own."""
+        """Forward a local port to a Service and yield its URL, for requests with own headers."""
         line = [
             "kubectl",
             f"--namespace={namespace}",
@@ -91,14 +91,14 @@ class Live:
                 process.terminate()
 
     def api_host(self) -> str:
-        """Where the kubeconfig says the cluster is: for us, the gateways."""
+        """Return the host of the API in the kubeconfig: the floating IP of the gateways."""
         server = self.kubectl(
             "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
         )
         return urlsplit(server).hostname or ""
 
     def default_storage_class(self) -> str | None:
-        """The class that claims get which name none."""
+        """Return the class of claims that name none."""
         mark = "storageclass.kubernetes.io/is-default-class"
         for each in self.get("storageclasses"):
             if each["metadata"].get("annotations", {}).get(mark) == "true":
@@ -107,7 +107,7 @@ class Live:
 
 
 def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Ask every second until it is true; an assertion that fails counts as not yet."""
+    """Ask every second until the answer is true; a failed assertion counts as not yet."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -121,12 +121,12 @@ def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> N
 
 
 def direct(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """What asks for URLs without any proxy, whatever the environment says."""
+    """Return an opener of URLs that ignores the proxies of the environment."""
     return urllib.request.build_opener(urllib.request.ProxyHandler({}), *handlers)
 
 
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:
-    """A pod that is allowed everywhere."""
+    """Return a pod that every Pod Security level allows."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -157,7 +157,7 @@ def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:
 
 
 def service(name: str, port: int) -> dict[str, Any]:
-    """A Service of that name's pod, on port 80."""
+    """Return a Service for the pod of the same name, on port 80."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -167,7 +167,7 @@ def service(name: str, port: int) -> dict[str, Any]:
 
 
 def claim(name: str, **spec: Any) -> dict[str, Any]:
-    """A claim for the smallest volume of the default class."""
+    """Return a claim for a small volume of the default class."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -181,7 +181,7 @@ def claim(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def mounting(name: str, claimed: str, *command: str) -> dict[str, Any]:
-    """A pod with a claim's volume at /data."""
+    """Return a pod with a claim's volume at /data."""
     return pod(
         name,
         *command,

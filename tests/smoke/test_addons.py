@@ -1,4 +1,4 @@
-"""Each add-on that is installed is used once."""
+"""Uses each installed add-on once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
 ALERTMANAGER = f"{monitoring.CHART.name}-alertmanager"
 LOGS = f"{logging.CHART.name}-server"
 GRAFANA = f"{monitoring.CHART.name}-grafana"
-# Tells whom the web server took the request to be from.
+# Prints the client that the web server sees.
 WHO = "printf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_X_FORWARDED_FOR\""
 SERVE = f"""mkdir -p /tmp/www/cgi-bin
 cat >/tmp/www/cgi-bin/who <<'END'
@@ -37,13 +37,13 @@ exec httpd -f -p 8080 -h /tmp/www"""
 
 @dataclass(frozen=True)
 class Grafana:
-    """Grafana's API, as its administrator."""
+    """Grafana's API with this login."""
 
     url: str
     login: Mapping[str, str]
 
     def ask(self, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-        """What it answers; an HTTPError where it refuses."""
+        """Return the answer; raise an HTTPError for a refusal."""
         headers = {"Content-Type": "application/json"}
         if self.login:
             pair = f"{self.login['admin-user']}:{self.login['admin-password']}"
@@ -54,7 +54,7 @@ class Grafana:
             return json.load(answer)
 
     def has_data(self, panel: Mapping[str, Any]) -> bool:
-        """Whether one of the panel's queries finds a series, by the panel's own data source."""
+        """Say whether one of the panel's queries finds a series in the panel's data source."""
         asked = {"queries": panel["targets"], "from": "now-15m", "to": "now"}
         results = self.ask("api/ds/query", asked)["results"].values()
         return any(
@@ -85,7 +85,7 @@ class TestMonitoring:
 
         until(nodes, "a series for every kubelet")
 
-    def test_every_target_is_up(self, live: Live) -> None:
+    def test_every_scrape_target_is_up(self, live: Live) -> None:
         def down() -> dict[str, str]:
             targets = self.ask(live, "targets", state="active")["activeTargets"]
             assert targets
@@ -101,7 +101,7 @@ class TestMonitoring:
 
         until(all_up, "every target up")
 
-    def test_the_gateways_and_the_control_plane_are_among_them(self, live: Live) -> None:
+    def test_gateways_and_control_planes_are_scraped(self, live: Live) -> None:
         targets = self.ask(live, "targets", state="active")["activeTargets"]
         jobs = {each["labels"]["job"] for each in targets}
         assert jobs >= {"haproxy", "kube-etcd", "kube-scheduler", "kube-controller-manager"}
@@ -110,7 +110,7 @@ class TestMonitoring:
         alerts_ = 'ALERTS{alertname=~"GatewayNoneActive|GatewaySeveralActive"}'
         until(
             lambda: not self.ask(live, "query", query=alerts_)["result"],
-            "no alert that none or several are",
+            "no alert that no gateway or several are active",
         )
 
     def test_our_alerts_are_evaluated(self, live: Live) -> None:
@@ -126,20 +126,23 @@ class TestMonitoring:
 
         until(evaluated, "our alerts")
 
-    def test_etcd_has_a_backup_and_no_node_keeps_its_numbers_to_itself(self, live: Live) -> None:
+    def test_etcd_has_a_backup_and_every_node_reports_its_metrics(self, live: Live) -> None:
         rules = self.ask(live, "rules")["groups"]
         if not any(rule["name"] == "EtcdBackupLate" for group in rules for rule in group["rules"]):
             pytest.skip("no backups of etcd are configured")
-        # The first one comes three minutes after a control plane's first boot.
+        # The first snapshot is taken three minutes after a control plane's first boot.
         until(
             lambda: self.ask(live, "query", query=alerts.BACKUP_METRIC)["result"],
             "a snapshot of etcd",
             420,
         )
         wrong = 'ALERTS{alertname=~"EtcdBackup.*"} or node_textfile_scrape_error == 1'
-        until(lambda: not self.ask(live, "query", query=wrong)["result"], "nothing wrong with it")
+        until(
+            lambda: not self.ask(live, "query", query=wrong)["result"],
+            "no alert about backups, and no unreadable metrics",
+        )
 
-    def test_alertmanager_has_the_alert_that_always_fires(self, live: Live) -> None:
+    def test_alertmanager_receives_the_alert_that_always_fires(self, live: Live) -> None:
         if not live.has("service", ALERTMANAGER, monitoring.NAMESPACE):
             pytest.skip("Alertmanager is not installed")
 
@@ -154,11 +157,11 @@ class TestMonitoring:
 
 
 class TestGrafana:
-    # Nothing to show: with one control plane, without volumes, without an ingress.
+    # Empty with one control plane, without volumes, without an ingress.
     MAY_BE_EMPTY: ClassVar[set[str]] = {
         "Round trip between members, p99",
-        "Volumes in use",
-        "Ingress ports that answer",
+        "Volume usage",
+        "Ingress backends ready",
     }
 
     @pytest.fixture
@@ -168,11 +171,11 @@ class TestGrafana:
         with live.forwarded(monitoring.NAMESPACE, GRAFANA, 80) as url:
             yield Grafana(url, live.secret(monitoring.NAMESPACE, monitoring.GRAFANA_SECRET))
 
-    def test_a_stranger_sees_nothing(self, grafana: Grafana) -> None:
+    def test_grafana_shows_nothing_without_a_login(self, grafana: Grafana) -> None:
         with pytest.raises(urllib.error.HTTPError, match="401"):
             Grafana(grafana.url, {}).ask("api/search")
 
-    def test_our_dashboards_are_there_and_each_panel_has_data(self, grafana: Grafana) -> None:
+    def test_each_panel_of_our_dashboards_has_data(self, grafana: Grafana) -> None:
         def there() -> bool:
             found = grafana.ask("api/search?tag=openstack-kubernetes")
             assert {each["title"] for each in found} == {
@@ -180,7 +183,7 @@ class TestGrafana:
             }
             return True
 
-        # A sidecar brings them.
+        # A sidecar loads them after Grafana has started.
         until(there, "the dashboards")
 
         def all_have_data() -> bool:
@@ -194,7 +197,7 @@ class TestGrafana:
             return True
 
         titles = [each["title"] for each in grafana.ask("api/search?type=dash-db")]
-        # Grafana takes two of the same title away again.
+        # Grafana removes dashboards that share a title.
         assert len(titles) == len(set(titles)) > 3
         # Rates need five minutes of metrics at most.
         until(all_have_data, "data in each panel", 330)
@@ -203,8 +206,10 @@ class TestGrafana:
 class TestIngress:
     @pytest.fixture(autouse=True)
     def ingress_class(self, live: Live) -> str:
-        """The class of the controller that this program has installed; others may be set up so
-        that no request from here arrives."""
+        """The class of the controller that this program has installed.
+
+        Requests from here may not arrive at other controllers.
+        """
         classes = [each["metadata"]["name"] for each in live.get("ingressclasses")]
         ours = [name for name in classes if name in ("traefik", "nginx")]
         if not ours or not live.get("services", "-n", INGRESS):
@@ -219,7 +224,7 @@ class TestIngress:
                 return str(point["ip"])
         return live.api_host()
 
-    def test_a_request_shows_the_clients_address(self, live: Live, ingress_class: str) -> None:
+    def test_an_ingress_passes_the_clients_address_on(self, live: Live, ingress_class: str) -> None:
         name = f"ingress.{live.namespace}.example.org"
         route = {
             "apiVersion": "networking.k8s.io/v1",
@@ -230,9 +235,9 @@ class TestIngress:
                 "rules": [{"host": name, "http": {"paths": [self.path()]}}],
             },
         }
-        self.shows_the_clients_address(live, name, route)
+        self.check_the_clients_address(live, name, route)
 
-    def test_one_by_gateway_api_does_too(self, live: Live) -> None:
+    def test_gateway_api_passes_the_clients_address_on(self, live: Live) -> None:
         gateways = live.get("gateways.gateway.networking.k8s.io", "-n", INGRESS)
         if not gateways:
             pytest.skip("Gateway API is not served")
@@ -248,10 +253,10 @@ class TestIngress:
                 "rules": [{"backendRefs": [{"name": "who", "port": 80}]}],
             },
         }
-        self.shows_the_clients_address(live, name, route)
+        self.check_the_clients_address(live, name, route)
 
-    def shows_the_clients_address(self, live: Live, name: str, route: dict[str, Any]) -> None:
-        """Ask for the host `name` from here until there is an answer, and look at it."""
+    def check_the_clients_address(self, live: Live, name: str, route: dict[str, Any]) -> None:
+        """Ask for the host `name` until there is an answer, and check the address in it."""
         live.apply(pod("who", "sh", "-c", SERVE), service("who", 8080), route)
         live.wait("pod/who")
         seen: list[str] = []
@@ -323,23 +328,23 @@ class TestHeadlamp:
         if not live.has("service", headlamp.CHART.name, headlamp.NAMESPACE):
             pytest.skip("Headlamp is not installed")
 
-    def test_it_shows_its_page_and_nothing_of_the_cluster(self, live: Live) -> None:
+    def test_without_a_login_it_shows_nothing_of_the_cluster(self, live: Live) -> None:
         with live.forwarded(headlamp.NAMESPACE, headlamp.CHART.name, 80) as url:
             with direct().open(url, timeout=10) as answer:
                 assert "Headlamp" in answer.read().decode()
             with direct().open(f"{url}/config", timeout=10) as answer:
                 [known] = json.load(answer)["clusters"]
-            # Without a token it has the rights of nobody.
+            # Without a token it has no rights.
             path = f"clusters/{known['name']}/api/v1/namespaces/kube-system/secrets"
             with pytest.raises(urllib.error.HTTPError, match=r"401|403"):
                 direct().open(f"{url}/{path}", timeout=10)
 
-    def test_it_is_reached_by_its_host_name(self, live: Live) -> None:
+    def test_it_can_be_reached_by_its_host_name(self, live: Live) -> None:
         ingresses = live.get("ingresses", "-n", headlamp.NAMESPACE)
         if not ingresses:
             pytest.skip("Headlamp has no host name")
         [rule] = ingresses[0]["spec"]["rules"]
-        # Whoever signed its certificate: no name leads to it from here.
+        # Any certificate will do: the host name may not resolve here.
         trusting = ssl._create_unverified_context()
         opener = direct(urllib.request.HTTPSHandler(context=trusting))
         request = urllib.request.Request(
@@ -394,7 +399,7 @@ class TestLogging:
         until(all_there, "the journal of every node")
 
 
-def test_kured_runs_where_it_should(live: Live) -> None:
+def test_kured_runs_on_every_node_it_is_meant_for(live: Live) -> None:
     if not live.has("daemonset", kured.CHART.name, kured.NAMESPACE):
         pytest.skip("kured is not installed")
     status = json.loads(

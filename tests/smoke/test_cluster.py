@@ -1,4 +1,4 @@
-"""What every cluster does: nodes, names, Services, policies, volumes, metrics."""
+"""Basic functions of every cluster: nodes, DNS, Services, policies, volumes and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FETCH = ("exec", "client", "--", "wget", "-q", "-T", "5", "-O", "-", "http://web
 
 @pytest.fixture(scope="module")
 def web(live: Live) -> Live:
-    """A web server behind a Service, and a client."""
+    """A cluster with a web server behind a Service, and a client."""
     live.apply(
         pod("web", "httpd", "-f", "-p", "8080", "-h", "/etc"),
         service("web", 8080),
@@ -36,16 +36,16 @@ def test_every_node_is_ready(live: Live) -> None:
         assert conditions["Ready"] == "True", node["metadata"]["name"]
 
 
-def test_names_are_resolved(web: Live) -> None:
+def test_dns_resolves_names(web: Live) -> None:
     name = "kubernetes.default.svc.cluster.local"
     until(lambda: web.kubectl("exec", "client", "--", "nslookup", name), "DNS", 30)
 
 
-def test_a_service_leads_to_its_pod(web: Live) -> None:
+def test_a_service_reaches_its_pod(web: Live) -> None:
     until(lambda: web.kubectl(*FETCH).strip() == "web", "the Service", 30)
 
 
-def test_a_policy_keeps_pods_apart(web: Live) -> None:
+def test_a_network_policy_blocks_traffic(web: Live) -> None:
     web.apply(DENY)
     try:
         until(lambda: web.kubectl(*FETCH, check=False) == "", "the policy", 30)
@@ -68,7 +68,7 @@ def test_a_volume_outlives_its_pod(live: Live) -> None:
     live.kubectl("delete", "pod/reader", "pvc/kept")
 
 
-def test_metrics_are_there_for_kubectl_top(live: Live) -> None:
+def test_kubectl_top_has_metrics(live: Live) -> None:
     if not live.get("apiservices", "--field-selector=metadata.name=v1beta1.metrics.k8s.io"):
         pytest.skip("metrics-server is not installed")
     until(lambda: live.kubectl("top", "nodes"), "metrics")

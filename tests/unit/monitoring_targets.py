@@ -1,11 +1,11 @@
-"""A cluster of three control planes with everything that can be targets."""
+"""A cluster of three control planes with everything that can be monitored."""
 
 from addons.monitoring.targets import MonitoringTargets
 
 TARGETS = MonitoringTargets(
     gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
     vip="10.8.0.10",
-    control_planes=3,
+    control_plane_count=3,
     etcd_heartbeat=500,
     ingress=True,
     snapshot_jobs=("nightly", "weekly"),

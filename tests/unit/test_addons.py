@@ -1,15 +1,14 @@
-"""What the add-ons ask Kubernetes for, and what they refuse."""
+"""The objects that the add-ons create, and the settings that they refuse."""
 
 from __future__ import annotations
 
 import base64
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pulumi
@@ -20,16 +19,17 @@ from pulumi.runtime.sync_await import _sync_await
 import versions
 from addons import api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
 from addons.cloud_conf import Credential
-from addons.install import concealed, mirror_images, mirrored
+from addons.image_mirror import mirror_images, mirrored
+from addons.installer import concealed
 from addons.monitoring import alerts
 from addons.programs import take_snapshots
 from addons.snapshots import keep_kinds
-from components.addons import Addons, AddonsArgs, charts
+from components.addons import Addons, charts
 from config.errors import ConfigError
-from config.load import load
+from config.load import Secrets, load
 from config.models.addons import AddonsSettings
-from config.models.backup import Backup
 from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
+from tests.unit.http_servers import Silent, served
 
 CHART = "helm.sh/v4:Chart"
 SECRET = "core/v1:Secret"
@@ -41,7 +41,7 @@ CREDENTIAL_SECRET = 's3"cr\\et'
 
 @dataclass
 class AddonsRun(Run):
-    """A run that also knows who provides what, and how many transforms what is below sees."""
+    """A run that also records providers, and how many transforms each resource has."""
 
     providers: dict[str, str] = field(default_factory=dict)
     transforms: dict[str, int] = field(default_factory=dict)
@@ -72,51 +72,69 @@ class AddonsRecorder(Recorder):
 def install(
     raw: Mapping[str, Any] | None = None,
     *,
-    control_planes: int = 3,
+    control_plane_count: int = 3,
     preview: bool = False,
     checks: bool = False,
     kubeconfig: str = "kubeconfig",
     ca_certificate: str | None = None,
-    login: headlamp.OidcLogin | None = None,
+    oidc: Mapping[str, str] | None = None,
+    oidc_client_secret: str | None = None,
     with_secrets: bool = False,
 ) -> AddonsRun:
-    """Register the component alone."""
+    """Register only the component of the add-ons."""
     recorded = AddonsRun()
     cloud = Cloud(())
+    cluster = load(
+        {
+            **MINIMAL,
+            "cloudChecks": checks,
+            "controlPlaneCount": control_plane_count,
+            "oidc": oidc,
+            "addons": raw,
+        },
+        "demo",
+    )
+    hidden = pulumi.Output.secret
+    secrets = Secrets(
+        keys=frozenset({"addons"} if with_secrets else ()),
+        ssh_private_key=None,
+        oidc_client_secret=None if oidc_client_secret is None else hidden(oidc_client_secret),
+        backup_secret_key=None,
+    )
+    credential = Credential(
+        auth_url="https://keystone.example.org/v3",
+        region="RegionOne",
+        id=pulumi.Output.from_input("credential-id"),
+        secret=hidden(CREDENTIAL_SECRET),
+        ca_certificate=ca_certificate,
+    )
     pulumi.runtime.set_mocks(cloud, preview=preview, monitor=AddonsRecorder(cloud, recorded))
 
     @pulumi.runtime.test  # type: ignore[untyped-decorator]
     def program() -> None:
-        Addons(
-            "demo-addons",
-            AddonsArgs(
-                settings=AddonsSettings.model_validate(raw or {}),
-                with_secrets=with_secrets,
-                checks=checks,
-                cluster_name="demo",
-                control_plane_count=control_planes,
-                kubeconfig=pulumi.Output.secret(kubeconfig),
+        # Only what the add-ons use of the other components.
+        context: Any = SimpleNamespace(
+            cluster=cluster,
+            network=SimpleNamespace(
                 mtu=pulumi.Output.from_input(1450),
                 subnet_id=pulumi.Output.from_input("subnet-id"),
                 external_network_id="public-id",
-                host_cidr="10.8.0.0/22",
-                pod_cidr="10.244.0.0/16",
-                gateways={"demo-gateway-0": "10.8.0.11", "demo-gateway-1": "10.8.0.12"},
-                vip="10.8.0.10",
-                etcd_heartbeat=500,
-                backup=Backup(),
-                ingress_node_ports=(30080, 30443),
-                floating_ip=pulumi.Output.from_input("203.0.113.7"),
-                control_planes=[pulumi.CustomResource("test:index:Gate", "demo-membership", {})],
-                credential=Credential(
-                    auth_url="https://keystone.example.org/v3",
-                    region="RegionOne",
-                    id=pulumi.Output.from_input("credential-id"),
-                    secret=pulumi.Output.secret(CREDENTIAL_SECRET),
-                    ca_certificate=ca_certificate,
-                ),
-                login=login,
+                anchor=pulumi.CustomResource("test:index:Network", "demo", {}),
             ),
+            gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
+        )
+        membership = pulumi.CustomResource("test:index:Membership", "demo-membership", {})
+        control_plane: Any = SimpleNamespace(
+            api_ready=pulumi.CustomResource("test:index:Script", "demo-api", {}),
+            kubeconfig=hidden(kubeconfig),
+            memberships=[("demo-control-plane-0", membership)],
+        )
+        Addons(
+            "demo-addons",
+            context,
+            control_plane=control_plane,
+            credential=credential,
+            secrets=secrets,
         )
 
     program()
@@ -137,16 +155,23 @@ def everything() -> AddonsRun:
     return install({name: {"enabled": True} for name in OPTIONAL})
 
 
-def test_what_nodes_need_to_be_ready_comes_before_the_last_of_them(default: AddonsRun) -> None:
-    gate = default.one("test:index:Gate", "demo-membership")
-    waiting = {name for name, each in default.all(CHART).items() if default.waits_for(each, gate)}
+def test_what_nodes_need_to_become_ready_does_not_wait_for_them(default: AddonsRun) -> None:
+    last = default.one("test:index:Membership", "demo-membership")
+    waiting = {name for name, each in default.all(CHART).items() if default.waits_for(each, last)}
     assert waiting == {"demo-addons-metrics-server", "demo-addons-openstack-cinder-csi"}
-    assert not default.waits_for(default.all(DAEMON_SET)[CCM], gate)
+    assert not default.waits_for(default.all(DAEMON_SET)[CCM], last)
 
 
-def test_a_cluster_gets_what_it_cannot_do_without(default: AddonsRun) -> None:
+def test_by_default_a_cluster_gets_only_what_it_cannot_do_without(default: AddonsRun) -> None:
     assert chart_names(default) == {"cilium", "openstack-cinder-csi", "metrics-server"}
     assert list(default.all(DAEMON_SET)) == [CCM]
+
+
+def test_objects_that_a_killed_run_left_behind_are_taken_back(default: AddonsRun) -> None:
+    provider = default.one("providers:kubernetes", "demo-addons").inputs
+    # The engine hands a provider's settings over as text.
+    assert provider["upsertExistingObjects"] == "true"
+    assert provider["enablePatchForce"] == "true"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +183,7 @@ def test_a_cluster_gets_what_it_cannot_do_without(default: AddonsRun) -> None:
         ({"cloudControllerManager": {"enabled": False}}, CCM),
     ],
 )
-def test_each_of_them_can_be_left_out(
+def test_each_default_addon_can_be_disabled(
     default: AddonsRun, raw: Mapping[str, Any], missing: str
 ) -> None:
     left = install(raw).made()
@@ -177,7 +202,7 @@ def test_each_of_them_can_be_left_out(
         ("kured", {"kured"}),
     ],
 )
-def test_each_of_the_others_can_be_added(default: AddonsRun, key: str, names: set[str]) -> None:
+def test_each_optional_addon_can_be_enabled(default: AddonsRun, key: str, names: set[str]) -> None:
     assert chart_names(install({key: {"enabled": True}})) - chart_names(default) == names
 
 
@@ -186,7 +211,7 @@ def test_a_preview_registers_what_an_update_does(everything: AddonsRun) -> None:
     assert previewed.made() == everything.made()
 
 
-def test_everything_goes_through_the_one_provider(everything: AddonsRun) -> None:
+def test_everything_goes_through_one_provider(everything: AddonsRun) -> None:
     [provider] = everything.all("pulumi:providers:kubernetes").values()
     assert provider.inputs["clusterIdentifier"] == "demo"
     assert (provider.name, "kubeconfig") in everything.secret_inputs
@@ -201,14 +226,16 @@ def test_pod_network_and_cloud_controller_manager_wait_for_no_one(everything: Ad
     assert not any(everything.waits_for(ccm, each) for each in everything.all(CHART).values())
 
 
-def test_every_other_chart_waits_for_both(everything: AddonsRun) -> None:
+def test_every_other_chart_waits_for_pod_network_and_cloud_controller_manager(
+    everything: AddonsRun,
+) -> None:
     first = (everything.one(CHART, "demo-addons-cilium"), everything.one(DAEMON_SET, CCM))
     for each in everything.all(CHART).values():
         if each not in first:
             assert all(everything.waits_for(each, earlier) for earlier in first), each.name
 
 
-def test_objects_of_the_monitoring_come_after_it(everything: AddonsRun) -> None:
+def test_addons_with_monitoring_objects_come_after_monitoring(everything: AddonsRun) -> None:
     monitoring = everything.one(CHART, "demo-addons-kube-prometheus-stack")
     for name in ("traefik", "kured"):
         assert everything.waits_for(everything.one(CHART, f"demo-addons-{name}"), monitoring)
@@ -232,29 +259,33 @@ class TestValues:
         assert plugin["nodePlugin"] == {"kubeletDir": "/k"}
         assert plugin["controllerPlugin"]["replicas"] == 2
 
-    def test_pods_travel_in_a_tunnel_that_fits_the_network(self, default: AddonsRun) -> None:
+    def test_pod_traffic_travels_in_a_tunnel_that_fits_the_network(
+        self, default: AddonsRun
+    ) -> None:
         values = default.chart_values("cilium")
         assert (values["routingMode"], values["tunnelProtocol"]) == ("tunnel", "vxlan")
         assert values["MTU"] == 1450
         assert values["ipam"]["mode"] == "kubernetes"
 
-    @pytest.mark.parametrize(("control_planes", "replicas"), [(1, 1), (3, 2), (5, 2)])
-    def test_there_are_two_of_what_must_survive_a_node_where_two_fit(
-        self, control_planes: int, replicas: int
+    @pytest.mark.parametrize(("control_plane_count", "replicas"), [(1, 1), (3, 2), (5, 2)])
+    def test_what_must_survive_a_node_has_two_replicas_if_two_fit(
+        self, control_plane_count: int, replicas: int
     ) -> None:
-        run = install(control_planes=control_planes)
+        run = install(control_plane_count=control_plane_count)
         assert run.chart_values("cilium")["operator"]["replicas"] == replicas
         csi = run.chart_values("openstack-cinder-csi")["csi"]["plugin"]["controllerPlugin"]
         assert csi["replicas"] == replicas
 
-    def test_the_ingress_is_where_the_gateways_look_for_it(self, everything: AddonsRun) -> None:
+    def test_the_ingress_has_the_node_ports_that_the_gateways_use(
+        self, everything: AddonsRun
+    ) -> None:
         values = everything.chart_values("traefik")
         assert values["service"]["spec"]["type"] == "NodePort"
         ports = values["ports"]
         assert (ports["web"]["nodePort"], ports["websecure"]["nodePort"]) == (30080, 30443)
         assert ports["web"]["proxyProtocol"]["trustedIPs"] == ["10.8.0.0/22", "10.244.0.0/16"]
 
-    def test_gateway_api_is_served_to_every_namespace_where_it_is_wanted(self) -> None:
+    def test_gateway_api_serves_every_namespace_if_it_is_enabled(self) -> None:
         served = install({"ingress": {"enabled": True, "gatewayApi": True}})
         values = served.chart_values("traefik")
         assert values["providers"]["kubernetesGateway"]["enabled"]
@@ -265,7 +296,7 @@ class TestValues:
         assert not values["providers"]["kubernetesGateway"]["enabled"]
         assert not values["gateway"]["enabled"]
 
-    def test_nginx_takes_traefiks_place_at_the_same_ports(self) -> None:
+    def test_nginx_takes_the_place_of_traefik_at_the_same_ports(self) -> None:
         run = install({"ingress": {"enabled": True, "controller": "nginx", "replicas": 3}})
         assert "traefik" not in chart_names(run)
         controller = run.chart_values("nginx-ingress")["controller"]
@@ -285,23 +316,23 @@ class TestValues:
         space, _, name = controller["wildcardTLS"]["secret"].partition("/")
         secret = run.one(SECRET, f"demo-addons-{name}").inputs
         assert secret["metadata"] == {"namespace": space, "name": name}
-        # It takes no Secret of another type.
+        # NGINX accepts no Secret of another type.
         assert secret["type"] == "kubernetes.io/tls"
         assert set(secret["data"]) == {"tls.crt", "tls.key"}
 
-    def test_an_ingress_has_the_address_at_which_people_reach_it(self) -> None:
+    def test_an_ingress_shows_the_floating_ip_as_its_address(self) -> None:
         raw: dict[str, Any] = {"enabled": True, "gatewayApi": True}
         providers = install({"ingress": raw}).chart_values("traefik")["providers"]
         assert providers["kubernetesIngress"]["ingressEndpoint"] == {"ip": "203.0.113.7"}
         assert providers["kubernetesGateway"]["statusAddress"]["ip"] == "203.0.113.7"
-        # Octavia's address is the Service's own.
+        # With Octavia, the Service has an address of its own.
         octavia = install({"loadBalancer": "octavia", "ingress": raw}).chart_values("traefik")
         assert octavia["providers"]["kubernetesIngress"] == {}
         nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
         entries = nginx.chart_values("nginx-ingress")["controller"]["config"]["entries"]
         assert entries["external-status-address"] == "203.0.113.7"
 
-    def test_nginx_behind_octavia_is_told_the_clients_address_too(self) -> None:
+    def test_nginx_behind_octavia_sees_the_clients_address_too(self) -> None:
         run = install(
             {"loadBalancer": "octavia", "ingress": {"enabled": True, "controller": "nginx"}}
         )
@@ -312,24 +343,23 @@ class TestValues:
         assert service["annotations"] == {"loadbalancer.openstack.org/proxy-protocol": "true"}
         assert service["httpPort"] == {}
 
-    def test_reboots_wait_for_alerts_only_where_there_is_monitoring(
-        self, everything: AddonsRun
-    ) -> None:
+    def test_reboots_wait_for_alerts_only_with_monitoring(self, everything: AddonsRun) -> None:
         alone = install({"kured": {"enabled": True, "days": ["sa"], "startTime": "3:00"}})
         configuration = alone.chart_values("kured")["configuration"]
         assert (configuration["rebootDays"], configuration["startTime"]) == (["sa"], "3:00")
         assert "prometheusUrl" not in configuration
-        targets = everything.chart_values("kured")["configuration"]
-        assert "prometheusUrl" in targets
-        assert targets["alertFiringOnly"] is True
-        assert re.fullmatch(targets["alertFilterRegexp"], "CPUThrottlingHigh")
+        monitored = everything.chart_values("kured")["configuration"]
+        assert "prometheusUrl" in monitored
+        assert monitored["alertFiringOnly"] is True
+        ignored = monitored["alertFilterRegexp"]
+        assert re.fullmatch(ignored, "CPUThrottlingHigh")
         # An alert that waits for a reboot must not hold it back.
-        assert re.fullmatch(targets["alertFilterRegexp"], alerts.REBOOT_OVERDUE)
+        assert re.fullmatch(ignored, alerts.REBOOT_OVERDUE)
         assert everything.chart_values("kured")["metrics"] == {"create": True}
-        assert not re.fullmatch(targets["alertFilterRegexp"], "GatewayTookOver")
+        assert not re.fullmatch(ignored, "GatewayTookOver")
 
-    def test_the_operator_starts_when_its_kinds_are_there(self, everything: AddonsRun) -> None:
-        # One that starts earlier never looks for them again.
+    def test_the_operator_starts_after_its_kinds_exist(self, everything: AddonsRun) -> None:
+        # An operator that starts earlier never looks for them again.
         operator = everything.chart_values("kube-prometheus-stack")["prometheusOperator"]
         kinds = operator["annotations"]["config.kubernetes.io/depends-on"].split(",")
         assert len(kinds) == 10
@@ -340,12 +370,14 @@ class TestValues:
         [kind] = everything.chart_values("snapshot-controller")["volumeSnapshotClasses"]
         assert kind["parameters"] == {"force-create": "true"}
 
-    def test_metrics_are_dropped_before_their_volume_is_full(self) -> None:
+    def test_old_metrics_are_deleted_before_their_volume_is_full(self) -> None:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
         spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
         assert spec["retentionSize"] == "87040MB"
 
-    def test_the_monitoring_knows_the_gateways(self, everything: AddonsRun) -> None:
+    def test_the_monitoring_has_targets_alerts_and_dashboards_of_the_cluster(
+        self, everything: AddonsRun
+    ) -> None:
         chart_ = everything.one(CHART, "demo-addons-kube-prometheus-stack")
         objects = {
             each.name.removeprefix("demo-addons-"): each
@@ -367,7 +399,7 @@ class TestValues:
         labels = sorted(label for each in found for label in each.inputs["metadata"]["labels"])
         assert labels == ["grafana_dashboard"] * 3 + ["grafana_datasource"]
 
-    def test_grafana_shows_the_logs_where_there_are_both(self, everything: AddonsRun) -> None:
+    def test_grafana_shows_the_logs_if_both_are_enabled(self, everything: AddonsRun) -> None:
         [plugin] = everything.chart_values("kube-prometheus-stack")["grafana"]["plugins"]
         assert re.fullmatch(r"victoriametrics-logs-datasource@\d+\.\d+\.\d+", plugin)
         source = everything.one("core/v1:ConfigMap", "demo-addons-datasource-logs")
@@ -375,21 +407,19 @@ class TestValues:
         assert ".logging:9428" in text
 
     @pytest.mark.parametrize("logs", [{}, {"enabled": True, "grafana": False}])
-    def test_else_grafana_needs_no_plugin(self, logs: Mapping[str, Any]) -> None:
+    def test_without_logs_grafana_needs_no_plugin(self, logs: Mapping[str, Any]) -> None:
         run = install({"monitoring": {"enabled": True}, "logging": logs})
         assert run.chart_values("kube-prometheus-stack")["grafana"]["plugins"] == []
         assert "demo-addons-datasource-logs" not in run.all("core/v1:ConfigMap")
 
-    def test_the_plugin_can_come_from_elsewhere(self) -> None:
+    def test_the_plugin_can_come_from_another_url(self) -> None:
         url = "https://files.example.org/plugin.zip"
         logs = {"enabled": True, "grafanaPluginUrl": url}
         run = install({"monitoring": {"enabled": True}, "logging": logs})
         [plugin] = run.chart_values("kube-prometheus-stack")["grafana"]["plugins"]
         assert plugin.endswith(f"@{url}")
 
-    def test_nobody_is_an_administrator_by_opening_the_dashboard(
-        self, everything: AddonsRun
-    ) -> None:
+    def test_headlamp_itself_is_no_administrator(self, everything: AddonsRun) -> None:
         assert everything.chart_values("headlamp")["clusterRoleBinding"] == {"create": False}
 
 
@@ -399,37 +429,33 @@ class TestLogging:
         assert values["tolerations"] == [{"operator": "Exists"}]
         assert "/var/log/containers/" in values["config"]["inputs"]
         assert "systemd" in values["config"]["inputs"]
-        # Both find the server, whose Service the chart names.
+        # Both outputs lead to the Service that the chart creates.
         assert values["config"]["outputs"].count("Host victoria-logs-single-server.logging") == 2
 
-    def test_its_state_is_all_it_may_write(self, everything: AddonsRun) -> None:
+    def test_the_collector_can_only_write_its_state(self, everything: AddonsRun) -> None:
         mounts = everything.chart_values("fluent-bit")["daemonSetVolumeMounts"]
         writable = [each["mountPath"] for each in mounts if not each.get("readOnly")]
         assert writable == ["/var/lib/fluent-bit"]
 
-    def test_it_is_watched_where_there_is_monitoring(self, everything: AddonsRun) -> None:
+    def test_logging_is_monitored_only_with_monitoring(self, everything: AddonsRun) -> None:
         alone = install({"logging": {"enabled": True}})
-        for run, targets in ((everything, True), (alone, False)):
+        for run, monitored in ((everything, True), (alone, False)):
             collector, server = (
                 run.chart_values(name) for name in ("fluent-bit", "victoria-logs-single")
             )
-            assert collector["serviceMonitor"] == {"enabled": targets}
-            assert server["server"]["serviceMonitor"] == {"enabled": targets}
+            assert collector["serviceMonitor"] == {"enabled": monitored}
+            assert server["server"]["serviceMonitor"] == {"enabled": monitored}
 
 
 class TestHeadlamp:
     RAW: ClassVar[Mapping[str, Any]] = {"headlamp": {"enabled": True, "host": "k.example.org"}}
+    OIDC: ClassVar[Mapping[str, str]] = {
+        "issuerUrl": "https://login.example.org",
+        "clientId": "kubernetes",
+    }
 
-    @staticmethod
-    def login(secret: str | None) -> headlamp.OidcLogin:
-        return headlamp.OidcLogin(
-            issuer_url="https://login.example.org",
-            client_id="kubernetes",
-            client_secret=None if secret is None else pulumi.Output.secret(secret),
-        )
-
-    def test_the_clients_secret_is_in_a_secret_and_nowhere_else(self) -> None:
-        run = install(self.RAW, login=self.login("s3cret-of-the-client"))
+    def test_the_client_secret_is_in_a_secret_and_nowhere_else(self) -> None:
+        run = install(self.RAW, oidc=self.OIDC, oidc_client_secret="s3cret-of-the-client")
         name = f"demo-addons-{headlamp.OIDC_SECRET}"
         assert run.file(name, "OIDC_CLIENT_SECRET") == "s3cret-of-the-client"
         assert run.file(name, "OIDC_SCOPES") == "openid,profile,email"
@@ -438,27 +464,27 @@ class TestHeadlamp:
         assert oidc["externalSecret"]["name"] == headlamp.OIDC_SECRET
         assert "s3cret-of-the-client" not in str(run.chart_values("headlamp"))
 
-    def test_a_client_without_a_secret_proves_itself_by_pkce(self) -> None:
-        run = install(self.RAW, login=self.login(None))
+    def test_a_public_client_uses_pkce(self) -> None:
+        run = install(self.RAW, oidc=self.OIDC)
         oidc = run.chart_values("headlamp")["config"]["oidc"]
         assert (oidc["clientID"], oidc["usePKCE"]) == ("kubernetes", True)
         assert f"demo-addons-{headlamp.OIDC_SECRET}" not in run.all(SECRET)
 
-    def test_without_oidc_people_log_in_with_a_token(self) -> None:
+    def test_without_oidc_users_log_in_with_a_token(self) -> None:
         oidc = install(self.RAW).chart_values("headlamp")["config"]["oidc"]
         assert oidc == {"secret": {"create": False}}
 
-    def test_only_with_a_host_it_is_reached_from_outside(self, everything: AddonsRun) -> None:
+    def test_it_has_an_ingress_only_with_a_host(self, everything: AddonsRun) -> None:
         assert "ingress" not in everything.chart_values("headlamp")
         ingress = install(self.RAW).chart_values("headlamp")["ingress"]
         assert ingress["hosts"][0]["host"] == "k.example.org"
         assert "ingressClassName" not in ingress
-        # One that was made for the other controller must move over.
+        # An Ingress of the other controller must move to this one.
         both = install({**self.RAW, "ingress": {"enabled": True, "controller": "nginx"}})
         assert both.chart_values("headlamp")["ingress"]["ingressClassName"] == "nginx"
 
 
-def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:
+def test_crds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:
     assert install({"snapshots": {"enabled": True}}).transforms["demo-addons-snapshot-controller"]
     for kind, kept in (
         ("apiextensions.k8s.io/v1:CustomResourceDefinition", True),
@@ -475,10 +501,10 @@ def test_the_kinds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None
         assert (result and result.opts.retain_on_delete) == kept
 
 
-def test_definitions_of_charts_come_without_descriptions_and_with_every_field() -> None:
+def test_crds_of_charts_lose_descriptions_and_keep_every_field() -> None:
     made = install({each: {"enabled": True} for each in ("snapshots", "monitoring", "ingress")})
     nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
-    # The snapshots' kinds also stay in the cluster.
+    # The CRDs of snapshots are also retained.
     for run, name, transforms in (
         (made, "snapshot-controller", 2),
         (made, "kube-prometheus-stack", 1),
@@ -491,7 +517,7 @@ def test_definitions_of_charts_come_without_descriptions_and_with_every_field() 
         field = {"type": "string", "default": {"description": "stays"}, **description}
         listed = {"type": "array", "items": {"properties": {"a": field}, **description}}
         more = {"type": "object", "additionalProperties": field, **description}
-        # A field of this name is no description.
+        # A field with this name is not a description.
         fields = {"description": field, "list": listed, "map": more}
         schema = {"openAPIV3Schema": {"properties": fields, **description}}
         versions = [{"name": "v1", "schema": schema}, {"name": "v1alpha1"}]
@@ -533,10 +559,10 @@ class TestSnapshotSchedules:
         variables = self.container(run, name)["env"]
         return {each["name"]: each.get("value") for each in variables}
 
-    def test_without_a_schedule_there_is_no_job(self, everything: AddonsRun) -> None:
+    def test_without_a_schedule_there_is_no_cron_job(self, everything: AddonsRun) -> None:
         assert not everything.all(":CronJob")
 
-    def test_each_has_a_job_that_knows_what_and_how_many(self) -> None:
+    def test_each_schedule_has_a_cron_job_with_its_settings(self) -> None:
         run = install(self.RAW)
         jobs = run.all(":CronJob").values()
         assert {each.inputs["spec"]["schedule"] for each in jobs} == {"30 2 * * *", "@weekly"}
@@ -546,14 +572,14 @@ class TestSnapshotSchedules:
         chart_ = run.one(CHART, "demo-addons-snapshot-controller")
         assert all(run.waits_for(each, chart_) for each in jobs)
 
-    def test_the_program_runs_with_what_it_is_given(self) -> None:
+    def test_the_program_understands_its_environment(self) -> None:
         run = install(self.RAW)
         [files] = [each.inputs["data"] for each in run.all("core/v1:ConfigMap").values()]
         compile(files["take_snapshots.py"], "take_snapshots.py", "exec")
         given = {**self.environment(run, "nightly"), "JOB": "nightly-1"}
         assert take_snapshots.Plan.of(given).schedule == "nightly"
 
-    def test_it_may_read_no_data(self) -> None:
+    def test_the_program_cannot_read_data(self) -> None:
         run = install(self.RAW)
         role = run.one(":ClusterRole", "demo-addons-take-snapshots")
         verbs = {rule["resources"][0]: set(rule["verbs"]) for rule in role.inputs["rules"]}
@@ -568,7 +594,7 @@ class TestSnapshotSchedules:
         image = self.container(install(self.RAW), "weekly")["image"]
         assert re.search(r"/python:\d+\.\d+\.\d+-", image)
 
-    def test_the_alert_knows_the_jobs(self) -> None:
+    def test_the_alert_covers_the_cron_jobs(self) -> None:
         run = install({**self.RAW, "monitoring": {"enabled": True}})
         [rule] = [e for e in run.resources.values() if e.type.endswith(":PrometheusRule")]
         text = json.dumps(rule.inputs["spec"])
@@ -581,7 +607,7 @@ class TestCloudControllerManager:
         pod: dict[str, Any] = run.one(DAEMON_SET, CCM).inputs["spec"]["template"]["spec"]
         return pod
 
-    def test_it_runs_on_the_control_planes_only_and_before_anything_works(
+    def test_it_runs_only_on_control_planes_and_needs_no_pod_network(
         self, default: AddonsRun
     ) -> None:
         pod = self.pod(default)
@@ -590,19 +616,19 @@ class TestCloudControllerManager:
         assert pod["hostNetwork"] is True
         assert pod["dnsPolicy"] == "Default"
 
-    def test_it_has_no_rights_it_does_not_need(self, default: AddonsRun) -> None:
+    def test_it_has_only_the_rights_it_needs(self, default: AddonsRun) -> None:
         [role] = default.all(":ClusterRole").values()
         resources = {name for rule in role.inputs["rules"] for name in rule["resources"]}
         assert resources == {"nodes", "nodes/status", "events"}
         [container] = self.pod(default)["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
-    def test_without_octavia_it_makes_no_load_balancers(self, default: AddonsRun) -> None:
+    def test_without_octavia_it_creates_no_load_balancers(self, default: AddonsRun) -> None:
         [container] = self.pod(default)["containers"]
         assert not any("service-lb-controller" in each for each in container["args"])
         assert '[LoadBalancer]\nenabled = "false"\n' in default.file(CCM, "cloud.conf")
 
-    def test_with_octavia_it_makes_them_in_the_clusters_subnet(self) -> None:
+    def test_with_octavia_it_creates_load_balancers_in_the_clusters_subnet(self) -> None:
         run = install({"loadBalancer": "octavia", "ingress": {"enabled": True}})
         [container] = self.pod(run)["containers"]
         assert any("service-lb-controller" in each for each in container["args"])
@@ -635,7 +661,7 @@ class TestCloudControllerManager:
         assert '[Networking]\nipv6-support-disabled = "true"\npublic-network-name = "net"' in config
         assert '[Metadata]\nsearch-order = "metadataService"\n' in config
 
-    def test_a_rotated_credential_rolls_its_pods(self, default: AddonsRun) -> None:
+    def test_a_rotated_credential_restarts_its_pods(self, default: AddonsRun) -> None:
         def checksum(run: AddonsRun) -> str:
             template = run.one(DAEMON_SET, CCM).inputs["spec"]["template"]
             annotation: str = template["metadata"]["annotations"]["checksum/cloud-config"]
@@ -646,9 +672,7 @@ class TestCloudControllerManager:
 
 
 class TestCredential:
-    def test_it_is_in_secrets_and_the_state_knows_that_it_is_secret(
-        self, everything: AddonsRun
-    ) -> None:
+    def test_it_is_only_in_secrets_and_secret_in_the_state(self, everything: AddonsRun) -> None:
         secrets = everything.all(SECRET)
         assert set(secrets) == {
             CCM,
@@ -665,14 +689,14 @@ class TestCredential:
         config = default.file(CCM, "cloud.conf")
         assert 'application-credential-secret = "s3\\"cr\\\\et"\n' in config
 
-    def test_a_ca_of_ones_own_is_beside_it(self, default: AddonsRun) -> None:
+    def test_a_private_ca_is_stored_alongside_it(self, default: AddonsRun) -> None:
         run = install(ca_certificate="PEM")
         for name in (CCM, f"demo-addons-{cinder_csi.SECRET}"):
             assert run.file(name, "ca.crt") == "PEM"
             assert 'ca-file = "/etc/config/ca.crt"' in run.file(name, "cloud.conf")
         assert "ca-file" not in default.file(CCM, "cloud.conf")
 
-    def test_the_nodes_part_of_cinder_csi_gets_none(self) -> None:
+    def test_the_node_plugin_of_cinder_csi_has_no_credential(self) -> None:
         run = install(
             {"cinderCsi": {"cloudConfig": {"BlockStorage": {"node-volume-attach-limit": "20"}}}}
         )
@@ -696,7 +720,7 @@ class TestCredential:
         assert secret_of("DaemonSet") == cinder_csi.NODE_SECRET
         assert secret_of("Deployment") == cinder_csi.SECRET
 
-    def test_receivers_of_alerts_are_secret_too(self) -> None:
+    def test_alertmanagers_configuration_is_secret_too(self) -> None:
         run = install(
             {"monitoring": {"enabled": True, "alertmanager": {"route": {"receiver": "r"}}}}
         )
@@ -710,23 +734,23 @@ class TestSecretValues:
     CINDER = "demo-addons-openstack-cinder-csi"
     KURED = "demo-addons-kured"
 
-    def test_a_chart_with_values_of_the_users_own_hides_them(self) -> None:
+    def test_a_chart_with_user_values_hides_them(self) -> None:
         run = install(self.RAW, with_secrets=True)
         assert (self.CINDER, "values") in run.secret_inputs
         assert run.chart_values("openstack-cinder-csi")["a"] == "hidden"
         assert run.transforms[self.CINDER] == 2
 
-    def test_a_chart_without_any_stays_readable(self) -> None:
+    def test_a_chart_without_user_values_stays_readable(self) -> None:
         run = install(self.RAW, with_secrets=True)
         assert (self.KURED, "values") not in run.secret_inputs
         assert run.transforms[self.KURED] == 0
 
-    def test_without_secrets_everything_stays_readable(self) -> None:
+    def test_without_secrets_every_chart_stays_readable(self) -> None:
         run = install(self.RAW)
         assert (self.CINDER, "values") not in run.secret_inputs
         assert run.transforms[self.CINDER] == 1
 
-    def test_what_a_chart_makes_of_them_is_hidden_but_not_its_name(self) -> None:
+    def test_objects_of_such_a_chart_are_hidden_except_for_their_names(self) -> None:
         def hidden(kind: str, props: dict[str, Any]) -> set[str]:
             metadata = {"name": "n", "annotations": {"sum": "of a secret"}}
             props |= {"apiVersion": "v1", "kind": kind, "metadata": metadata}
@@ -744,10 +768,10 @@ class TestSecretValues:
 
         assert hidden("Deployment", {"spec": {}}) == {"spec"}
         assert hidden("ConfigMap", {"data": {}, "binaryData": {}}) == {"data", "binaryData"}
-        # The provider does that by itself, and what is hidden twice is no text any more.
+        # The provider conceals Secrets itself, and cannot read one that is concealed twice.
         assert hidden("Secret", {"data": {}}) == set()
 
-    def test_a_chart_itself_is_no_object(self) -> None:
+    def test_the_chart_itself_is_not_treated_as_an_object(self) -> None:
         args = pulumi.ResourceTransformArgs(
             custom=False,
             type_="kubernetes:helm.sh/v4:Chart",
@@ -759,14 +783,14 @@ class TestSecretValues:
 
 
 class TestStorageClasses:
-    def test_one_is_the_default_and_waits_for_the_pods_node(self, default: AddonsRun) -> None:
+    def test_the_default_class_creates_volumes_where_the_pod_is(self, default: AddonsRun) -> None:
         [made] = default.all(":StorageClass").values()
         annotations = made.inputs["metadata"]["annotations"]
         assert annotations["storageclass.kubernetes.io/is-default-class"] == "true"
         assert made.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
         assert made.inputs["allowVolumeExpansion"] is True
 
-    def test_there_may_be_several_by_volume_type(self) -> None:
+    def test_there_can_be_several_classes_by_volume_type(self) -> None:
         run = install(
             {
                 "cinderCsi": {
@@ -800,10 +824,12 @@ class TestImageRegistry:
             ("r.example:5000/m/a:1", "r.example:5000/m/a:1"),
         ],
     )
-    def test_the_mirror_takes_the_place_of_the_host(self, image: str, expected: str) -> None:
+    def test_the_mirror_takes_the_place_of_the_registry_host(
+        self, image: str, expected: str
+    ) -> None:
         assert mirrored(image, "r.example:5000/m") == expected
 
-    def test_every_container_of_every_pod_is_found(self) -> None:
+    def test_every_image_of_every_pod_comes_from_the_mirror(self) -> None:
         pod = {"initContainers": [{"image": "a.io/x"}], "containers": [{"image": "b.io/y"}]}
         job = {"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}, "kind": "CronJob"}
         args = pulumi.ResourceTransformArgs(
@@ -824,7 +850,7 @@ class TestImageRegistry:
             is None
         )
 
-    def test_containers_of_a_chart_that_hides_its_objects_are_found_too(self) -> None:
+    def test_images_of_concealed_objects_come_from_the_mirror_too(self) -> None:
         # The engine runs a chart's own transforms first, then those of its parents.
         pod = {"containers": [{"image": "b.io/y"}]}
         args = pulumi.ResourceTransformArgs(
@@ -840,7 +866,7 @@ class TestImageRegistry:
         assert _sync_await(changed["spec"].future()) == {"containers": [{"image": "m/y"}]}
         assert _sync_await(changed["spec"].is_secret())
 
-    def test_the_operators_images_come_from_it_too(self) -> None:
+    def test_images_that_the_operator_starts_come_from_the_mirror_too(self) -> None:
         run = install({"imageRegistry": "r.example/m", "monitoring": {"enabled": True}})
         values = run.chart_values("kube-prometheus-stack")
         assert values["global"] == {"imageRegistry": "r.example/m"}
@@ -854,31 +880,16 @@ entries:
 """ % (versions.CILIUM_CHART.encode(), versions.CINDER_CSI_CHART.encode())
 
 
-class Silent(http.server.BaseHTTPRequestHandler):
-    """Writes nothing between the tests' dots."""
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-
-def served(by: type[Silent]) -> Iterator[str]:
-    """The URL of a server that is there for a test."""
-    with http.server.HTTPServer(("127.0.0.1", 0), by) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 class Repository(Silent):
-    """A repository at /charts, which hides its index, one at /listed, one at /broken."""
+    """A repository at /charts with a hidden index, one at /listed and one at /broken."""
 
-    def do_HEAD(self) -> None:
-        # Whoever has read the index of /listed has nothing more to ask.
+    def do_HEAD(self) -> None:  # noqa: N802
+        # A client that has read the index of /listed has nothing more to ask.
         there = self.path in (f"/{name}/index.yaml" for name in ("charts", "broken"))
         self.send_response(200 if there else 404)
         self.end_headers()
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         self.send_response(401 if self.path.startswith("/charts/") else 200)
         self.end_headers()
         self.wfile.write(LISTED if self.path.startswith("/listed/") else b"entries: [")
@@ -886,7 +897,8 @@ class Repository(Silent):
 
 @pytest.fixture
 def repository() -> Iterator[str]:
-    yield from served(Repository)
+    with served(Repository) as url:
+        yield url
 
 
 class TestChartSource:
@@ -894,19 +906,19 @@ class TestChartSource:
     def settings(**source: str) -> AddonsSettings:
         return AddonsSettings.model_validate(source)
 
-    def test_by_default_each_chart_comes_pinned_from_its_own_repository(
+    def test_by_default_each_chart_comes_pinned_from_its_official_repository(
         self, everything: AddonsRun
     ) -> None:
         for each in everything.all(CHART).values():
             assert each.inputs["version"]
             assert each.inputs["repositoryOpts"]["repo"].startswith("https://")
 
-    def test_a_mirror_has_all_of_them(self) -> None:
+    def test_all_charts_can_come_from_a_mirror(self) -> None:
         run = install({"chartRepository": "https://charts.example.org/all/"})
         for each in run.all(CHART).values():
             assert each.inputs["repositoryOpts"] == {"repo": "https://charts.example.org/all"}
 
-    def test_a_registry_has_all_of_them(self) -> None:
+    def test_all_charts_can_come_from_a_registry(self) -> None:
         inputs = (
             install({"chartRepository": "oci://r.example/charts"})
             .one(CHART, "demo-addons-cilium")
@@ -916,7 +928,7 @@ class TestChartSource:
         assert inputs["version"]
         assert "repositoryOpts" not in inputs
 
-    def test_a_directory_has_all_of_them(self, tmp_path: Path) -> None:
+    def test_all_charts_can_come_from_a_directory(self, tmp_path: Path) -> None:
         for each in charts(AddonsSettings()):
             (tmp_path / each.name).mkdir()
             (tmp_path / each.name / "Chart.yaml").touch()
@@ -924,7 +936,7 @@ class TestChartSource:
         assert inputs["chart"] == str(tmp_path / "cilium")
         assert "version" not in inputs
 
-    def test_charts_missing_from_the_directory_are_named_before_anything_is_made(
+    def test_charts_missing_from_the_directory_are_named_before_anything_is_created(
         self, tmp_path: Path
     ) -> None:
         (tmp_path / "cilium").mkdir()
@@ -937,16 +949,16 @@ class TestChartSource:
         assert "/cilium/" not in message
         assert "addons.chartDirectory" in message
 
-    def test_a_repository_that_answers_is_good(self, repository: str) -> None:
+    def test_a_repository_that_answers_is_accepted(self, repository: str) -> None:
         good = self.settings(chartRepository=f"{repository}/charts")
-        chart.check(charts(good), good, ask=True)
+        chart.check(charts(good), good, online=True)
 
     def test_charts_missing_from_a_mirror_are_named_with_their_version(
         self, repository: str
     ) -> None:
         some = self.settings(chartRepository=f"{repository}/listed")
         with pytest.raises(chart.ChartError) as caught:
-            chart.check(charts(some), some, ask=True)
+            chart.check(charts(some), some, online=True)
         message = str(caught.value)
         assert f"/listed/index.yaml lists no metrics-server {versions.METRICS_SERVER_CHART}" in (
             message
@@ -956,28 +968,26 @@ class TestChartSource:
 
     def test_an_index_that_cannot_be_read_is_left_to_helm(self, repository: str) -> None:
         broken = self.settings(chartRepository=f"{repository}/broken")
-        chart.check(charts(broken), broken, ask=True)
+        chart.check(charts(broken), broken, online=True)
 
-    def test_a_repository_without_an_index_is_none(self, repository: str) -> None:
+    def test_a_repository_without_an_index_is_refused(self, repository: str) -> None:
         wrong = self.settings(chartRepository=f"{repository}/typo")
         with pytest.raises(chart.ChartError, match=r"typo/index.yaml does not exist"):
-            chart.check(charts(wrong), wrong, ask=True)
+            chart.check(charts(wrong), wrong, online=True)
 
     @pytest.mark.parametrize("scheme", ["http", "oci"])
     def test_a_repository_that_cannot_be_reached_is_one_clear_error(self, scheme: str) -> None:
         gone = self.settings(chartRepository=f"{scheme}://127.0.0.1:1/charts")
         with pytest.raises(chart.ChartError) as caught:
-            chart.check(charts(gone), gone, ask=True)
+            chart.check(charts(gone), gone, online=True)
         message = str(caught.value)
         assert message.count("127.0.0.1:1/charts") == 1
         assert "cilium, openstack-cinder-csi, metrics-server" in message
         assert "addons.chartDirectory" in message
 
-    def test_repositories_are_asked_at_preview_and_not_again(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_repositories_are_asked_only_at_preview(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[bool] = []
-        monkeypatch.setattr(chart, "check", lambda *_, ask: asked.append(ask))
+        monkeypatch.setattr(chart, "check", lambda *_, online: asked.append(online))
         monkeypatch.setattr("components.addons.when_it_answers", lambda kubeconfig: kubeconfig)
         for preview in (True, False):
             for checks in (True, False):
@@ -1011,7 +1021,7 @@ class TestSettings:
             ({"ingress": {"controller": "ingress-nginx"}}, "'traefik' or 'nginx'"),
             (
                 {"snapshots": {"schedules": [{"name": "a", "schedule": "every night"}]}},
-                "five fields of cron",
+                "cron schedule of five fields",
             ),
             ({"snapshots": {"schedules": [{"name": "a" * 53, "schedule": "@daily"}]}}, "52"),
             (
@@ -1027,14 +1037,14 @@ class TestSettings:
             ({"cinder": {}}, "did you mean addons.cinderCsi"),
         ],
     )
-    def test_a_fault_says_what_is_allowed(self, raw: Mapping[str, Any], message: str) -> None:
+    def test_an_error_says_what_is_allowed(self, raw: Mapping[str, Any], message: str) -> None:
         with pytest.raises(ConfigError) as caught:
             load({**MINIMAL, "addons": raw}, "demo")
         assert message in str(caught.value)
         assert "addons" in str(caught.value)
 
 
-def test_a_line_break_stays_inside_its_value() -> None:
+def test_a_line_break_in_cloud_conf_stays_inside_its_value() -> None:
     assert cloud_conf.text({"A": {"k": "x\ny"}}, {"A": {"l": "z"}, "B": {"m": ""}}) == (
         '[A]\nk = "x\\ny"\nl = "z"\n[B]\nm = ""\n'
     )
@@ -1045,7 +1055,7 @@ class Api(Silent):
 
     statuses: ClassVar[list[int]] = []
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         self.send_response(self.statuses.pop(0) if self.path == "/readyz" else 404)
         self.end_headers()
 
@@ -1054,8 +1064,9 @@ class Api(Silent):
 def api_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(api, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(api, "_PREVIEW_SECONDS", 0.0)
-    monkeypatch.setattr(chart, "check", lambda *_, ask: None)
-    yield from served(Api)
+    monkeypatch.setattr(chart, "check", lambda *_, online: None)
+    with served(Api) as url:
+        yield url
 
 
 class TestApi:
@@ -1074,14 +1085,14 @@ class TestApi:
         monkeypatch.setattr(Api, "statuses", [status])
         assert self.install(api_address, preview=preview)["kubeconfig"]
 
-    def test_an_update_waits_for_it(
+    def test_an_update_waits_for_the_api(
         self, api_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Api, "statuses", [500, 503, 200])
         assert self.install(api_address, preview=False)["kubeconfig"]
         assert not Api.statuses
 
-    def test_an_update_that_waited_in_vain_says_so(
+    def test_an_update_fails_if_the_api_never_answers(
         self, api_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(api, "_UPDATE_SECONDS", 0.0)
@@ -1089,15 +1100,15 @@ class TestApi:
         with pytest.raises(Exception, match=r"does not answer \(HTTP status 500\)"):
             self.install(api_address, preview=False)
 
-    def test_a_preview_goes_on_without_it(self, api_address: str) -> None:
+    def test_a_preview_continues_without_the_api(self, api_address: str) -> None:
         inputs = self.install("http://127.0.0.1:1", preview=True)
         assert isinstance(inputs["kubeconfig"], Unknown)
         assert inputs["clusterIdentifier"] == "demo"
 
 
-def test_an_agent_of_cilium_starts_only_when_its_configuration_is_there() -> None:
-    # The chart's objects are made side by side; an agent without its ConfigMap runs on for ever.
-    chosen = cilium.values(control_planes=3, mtu=1450)
+def test_a_cilium_agent_starts_only_after_its_configuration() -> None:
+    # The chart's objects are created in parallel; an agent without its ConfigMap runs on forever.
+    chosen = cilium.values(control_plane_count=3, mtu=1450)
     waits = {"config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"}
     assert chosen["annotations"] == waits
     assert chosen["operator"]["annotations"] == waits

@@ -1,4 +1,4 @@
-"""The lab's private registry and chart repository, on a port of this machine."""
+"""The lab's private registry and chart repository, served on a local port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = "registry.k8s.io"
 
 
 class Site:
-    """A mirror with two images and a chart, and what it said."""
+    """A mirror with two images and a chart, and its log."""
 
     def __init__(self, folder: Path) -> None:
         writer = LayerWriter(folder / "layers")
@@ -43,12 +43,12 @@ class Site:
             (chart / left_out).parent.mkdir(parents=True, exist_ok=True)
             (chart / left_out).touch()
         (chart / ".helmignore").write_text("# no charts\nci/\ncrds/kustomization.yaml\n*.bak\n")
-        self.said: list[str] = []
+        self.log: list[str] = []
         self.mirror = Mirror(
             ("127.0.0.1", 0),
             Images.of([self.archive]),
             Charts(folder / "charts"),
-            self.said.append,
+            self.log.append,
         )
         self.url = f"http://127.0.0.1:{self.mirror.server_port}"
 
@@ -73,25 +73,25 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def test_it_says_that_it_is_a_registry(site: Site) -> None:
+def test_it_answers_as_a_registry(site: Site) -> None:
     assert json.loads(site.ask("/v2/")[0]) == {}
 
 
-def test_an_image_is_found_without_its_registry_by_tag_and_by_digest(site: Site) -> None:
+def test_an_image_is_found_by_tag_and_by_digest_without_its_registry(site: Site) -> None:
     manifest, headers = site.ask("/v2/cilium/cilium/manifests/v1.19.3?ns=mirror.example")
     assert headers["Docker-Content-Digest"] == digest_of(manifest)
     assert headers["Content-Type"] == json.loads(manifest)["mediaType"]
     assert int(headers["Content-Length"]) == len(manifest)
     assert site.ask(f"/v2/cilium/cilium/manifests/{digest_of(manifest)}")[0] == manifest
-    assert "200 image cilium/cilium:v1.19.3" in site.said
+    assert "200 image cilium/cilium:v1.19.3" in site.log
 
 
-def test_coredns_is_found_by_kubeadms_name_for_a_mirror_too(site: Site) -> None:
+def test_coredns_is_also_found_by_the_name_that_kubeadm_uses_with_a_mirror(site: Site) -> None:
     own = site.ask("/v2/coredns/coredns/manifests/v1.14.2")[0]
     assert site.ask("/v2/coredns/manifests/v1.14.2")[0] == own
 
 
-def test_configuration_and_layers_come_as_they_are(site: Site) -> None:
+def test_configuration_and_layers_are_served_unchanged(site: Site) -> None:
     manifest = json.loads(site.ask("/v2/cilium/cilium/manifests/v1.19.3")[0])
     for part in (manifest["config"], *manifest["layers"]):
         blob, headers = site.ask(f"/v2/cilium/cilium/blobs/{part['digest']}")
@@ -101,7 +101,7 @@ def test_configuration_and_layers_come_as_they_are(site: Site) -> None:
 
 
 @pytest.mark.parametrize("what", ["manifests/v1.19.3", "blobs/{layer}"])
-def test_head_says_the_same_without_the_content(site: Site, what: str) -> None:
+def test_head_returns_the_same_headers_without_content(site: Site, what: str) -> None:
     path = f"/v2/cilium/cilium/{what.format(layer=f'sha256:{site.layer.digest}')}"
     content, headers = site.ask(path)
     nothing, same = site.ask(path, "HEAD")
@@ -122,15 +122,15 @@ def test_head_says_the_same_without_the_content(site: Site, what: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_what_it_does_not_have_is_not_found(site: Site, path: str, method: str) -> None:
+def test_anything_else_is_not_found(site: Site, path: str, method: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         site.ask(path, method)
     refused.value.close()
     assert refused.value.code == 404
-    assert site.said[-1].startswith("404 ")
+    assert site.log[-1].startswith("404 ")
 
 
-def test_a_chart_is_listed_and_packed_below_its_name(site: Site) -> None:
+def test_a_chart_is_listed_and_packed_under_its_name(site: Site) -> None:
     index = yaml.safe_load(site.ask("/charts/index.yaml")[0])
     [entry] = index["entries"]["shop"]
     assert entry["version"] == "1.2.3"
@@ -138,6 +138,6 @@ def test_a_chart_is_listed_and_packed_below_its_name(site: Site) -> None:
     assert file == "shop-1.2.3.tgz"
     with tarfile.open(fileobj=io.BytesIO(site.ask(f"/charts/{file}")[0]), mode="r:gz") as tar:
         files = [member.name for member in tar if member.isfile()]
-    # Without what the chart wants left out.
+    # Without the files that .helmignore names.
     assert sorted(files) == ["shop/.helmignore", "shop/Chart.yaml", "shop/templates/pod.yaml"]
-    assert "200 chart shop-1.2.3.tgz" in site.said
+    assert "200 chart shop-1.2.3.tgz" in site.log

@@ -1,4 +1,4 @@
-"""What Prometheus is told of this cluster: targets, alerts, dashboards, and who lets it in."""
+"""Scrape targets, alerts, dashboards and firewall rules of the monitoring."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from addons.monitoring import alerts, dashboards, scrape_configs
 from addons.monitoring.alerts import Alert
 from addons.monitoring.targets import MonitoringTargets
+from config.load import load
 from config.security_groups import METRICS, rules
 from tests.unit.monitoring_targets import TARGETS
 
@@ -28,7 +29,7 @@ def names(targets: MonitoringTargets) -> set[str]:
     return {alert.name for alert in every(targets)}
 
 
-def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
+def test_each_alert_has_a_unique_name_and_says_what_to_do() -> None:
     found = list(every())
     assert len({alert.name for alert in found}) == len(found) > 15
     for alert in found:
@@ -37,7 +38,7 @@ def test_an_alert_has_a_name_of_its_own_and_says_what_to_do() -> None:
         assert alert.action.endswith("."), alert.name
 
 
-def test_what_an_alert_points_to_is_in_the_runbooks() -> None:
+def test_each_runbook_that_an_alert_names_exists() -> None:
     runbooks = (ROOT / "docs/operations.md").read_text()
     for alert in every():
         if "operations.md" in alert.action:
@@ -45,7 +46,7 @@ def test_what_an_alert_points_to_is_in_the_runbooks() -> None:
                 assert f"## {heading}\n" in runbooks, alert.name
 
 
-def test_brackets_and_quotes_are_even() -> None:
+def test_brackets_and_quotes_of_queries_are_balanced() -> None:
     queries = [alert.expression for alert in every()]
     queries += [
         query
@@ -59,8 +60,8 @@ def test_brackets_and_quotes_are_even() -> None:
         assert query.count('"') % 2 == 0, query
 
 
-def test_the_numbers_are_those_of_the_cluster() -> None:
-    five = replace(TARGETS, control_planes=5, etcd_heartbeat=100)
+def test_thresholds_fit_the_cluster() -> None:
+    five = replace(TARGETS, control_plane_count=5, etcd_heartbeat=100)
     by_name = {alert.name: alert.expression for alert in every(five)}
     assert by_name["EtcdMemberDown"].endswith("< 5")
     assert by_name["EtcdQuorumAtRisk"].endswith("<= 3")
@@ -71,7 +72,7 @@ def test_the_numbers_are_those_of_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("targets", "missing"),
     [
-        (replace(TARGETS, control_planes=1), {"EtcdMemberDown", "EtcdQuorumAtRisk"}),
+        (replace(TARGETS, control_plane_count=1), {"EtcdMemberDown", "EtcdQuorumAtRisk"}),
         (TARGETS, {"EtcdMemberDown"}),
         (replace(TARGETS, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
         (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
@@ -80,7 +81,9 @@ def test_the_numbers_are_those_of_the_cluster() -> None:
         (replace(TARGETS, backup_places=()), {"EtcdBackupLate", "EtcdBackupMissing"}),
     ],
 )
-def test_what_cannot_happen_has_no_alert(targets: MonitoringTargets, missing: set[str]) -> None:
+def test_there_is_no_alert_for_what_cannot_happen(
+    targets: MonitoringTargets, missing: set[str]
+) -> None:
     assert not missing & names(targets)
 
 
@@ -93,13 +96,13 @@ def test_a_backup_is_late_after_two_intervals() -> None:
     assert 'place="disk"' in on_disk["EtcdBackupMissing"].expression
 
 
-def test_the_only_gateway_is_critical() -> None:
+def test_the_loss_of_the_only_gateway_is_critical() -> None:
     alone = replace(TARGETS, gateways={"demo-gateway-0": "10.8.0.11"})
     severities = {alert.name: alert.severity for alert in every(alone)}
     assert severities["GatewayDown"] == "critical"
 
 
-def test_every_gateway_is_asked_by_every_job() -> None:
+def test_every_job_scrapes_every_gateway() -> None:
     specs = scrape_configs.scrape_specs(TARGETS)
     assert {spec["jobName"] for spec in specs.values()} == {"haproxy", "node-exporter"}
     for spec in specs.values():
@@ -110,7 +113,7 @@ def test_every_gateway_is_asked_by_every_job() -> None:
     assert first["targets"] == ["10.8.0.11:8405"]
 
 
-def test_a_dashboard_is_json_whose_panels_do_not_overlap() -> None:
+def test_panels_of_a_dashboard_do_not_overlap() -> None:
     for dashboard in dashboards.dashboards(TARGETS):
         document = json.loads(dashboard.text())
         assert document["uid"] == f"openstack-kubernetes-{dashboard.name}"
@@ -127,24 +130,28 @@ def test_a_dashboard_is_json_whose_panels_do_not_overlap() -> None:
             taken |= cells
 
 
-class TestFirewall:
+class TestSecurityGroups:
     @staticmethod
     def rules(*, monitored: bool) -> set[tuple[str, str, int | None]]:
         found = rules(
-            allowed=["203.0.113.0/24"],
-            ingress=["0.0.0.0/0"],
-            gateways=2,
-            ingress_ports=(30080, 30443),
-            monitored=monitored,
-            octavia=False,
+            load(
+                {
+                    "externalNetwork": "public",
+                    "allowedCidrs": ["203.0.113.0/24"],
+                    "image": "debian-13",
+                    "flavor": "m1.medium",
+                    "addons": {"monitoring": {"enabled": monitored}},
+                },
+                "demo",
+            )
         )
         assert len({rule.key for rule in found}) == len(found)
         return {(rule.role, rule.source, rule.first) for rule in found}
 
-    def test_metrics_are_reached_by_nodes_and_by_nobody_else(self) -> None:
+    def test_only_nodes_reach_metrics(self) -> None:
         opened = self.rules(monitored=True) - self.rules(monitored=False)
         assert opened == {(role, "node", port) for role, port, _ in METRICS}
 
-    def test_without_monitoring_only_gateways_ask_a_gateway(self) -> None:
+    def test_without_monitoring_only_gateways_reach_a_gateways_status(self) -> None:
         status = {rule for rule in self.rules(monitored=False) if rule[2] == 8405}
         assert status == {("gateway", "gateway", 8405)}

@@ -1,4 +1,4 @@
-"""The program that takes scheduled snapshots, against an API server of dictionaries."""
+"""The program that takes scheduled snapshots, against a simulated API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAN = Plan(
 
 
 class Cluster:
-    """Claims and snapshots, with the answers of an API server; a page holds two."""
+    """A simulated API server with claims and snapshots, two on each page."""
 
     def __init__(self) -> None:
         self.claims: list[Document] = []
@@ -111,7 +111,7 @@ def cluster() -> Cluster:
     return made
 
 
-def test_every_claim_of_the_driver_gets_one(cluster: Cluster) -> None:
+def test_every_claim_of_the_driver_gets_a_snapshot(cluster: Cluster) -> None:
     cluster.claim("shop", "other", driver="nfs.csi.example.org")
     cluster.claim("shop", "pending", phase="Pending")
     assert run(PLAN, cluster.call) == []
@@ -122,7 +122,7 @@ def test_every_claim_of_the_driver_gets_one(cluster: Cluster) -> None:
     assert cluster.selectors[0] == "tier=data"
 
 
-def test_the_newest_are_kept_of_each_claim(cluster: Cluster) -> None:
+def test_the_newest_snapshots_of_each_claim_are_kept(cluster: Cluster) -> None:
     for day in range(10, 15):
         cluster.taken("shop", "a", day)
     assert run(PLAN, cluster.call) == []
@@ -138,7 +138,7 @@ def test_nothing_is_deleted_for_a_claim_whose_snapshot_failed(cluster: Cluster) 
     assert sum("/a-" in name for name in cluster.snapshots) == 6
 
 
-def test_what_a_failed_run_left_goes_with_the_next_good_one(cluster: Cluster) -> None:
+def test_the_next_good_run_deletes_what_a_failed_run_left(cluster: Cluster) -> None:
     cluster.taken("shop", "a", 14, ready=False)
     cluster.taken("shop", "a", 13)
     assert run(PLAN, cluster.call) == []
@@ -146,8 +146,8 @@ def test_what_a_failed_run_left_goes_with_the_next_good_one(cluster: Cluster) ->
     assert left == ["shop/a-nightly-13", "shop/a-nightly-3"]
 
 
-def test_what_a_run_beside_it_waits_for_stays(cluster: Cluster) -> None:
-    # By hand, a moment ago, and it takes its time.
+def test_a_snapshot_that_another_run_waits_for_stays(cluster: Cluster) -> None:
+    # Started by hand a moment ago, and slow.
     cluster.taken("shop", "a", 21, ready=False)
     for day in (12, 13, 14):
         cluster.taken("shop", "a", day)
@@ -156,27 +156,27 @@ def test_what_a_run_beside_it_waits_for_stays(cluster: Cluster) -> None:
     assert left == ["shop/a-nightly-14", "shop/a-nightly-21", "shop/a-nightly-3"]
 
 
-def test_snapshots_of_a_claim_that_is_gone_stay(cluster: Cluster) -> None:
+def test_snapshots_of_a_deleted_claim_stay(cluster: Cluster) -> None:
     for day in range(10, 15):
         cluster.taken("shop", "deleted", day)
     assert run(PLAN, cluster.call) == []
     assert sum("/deleted-" in name for name in cluster.snapshots) == 5
 
 
-def test_a_pod_that_is_started_again_takes_no_second_one(cluster: Cluster) -> None:
+def test_a_restarted_pod_takes_no_second_snapshot(cluster: Cluster) -> None:
     assert run(PLAN, cluster.call) == []
     before = dict(cluster.snapshots)
     assert run(PLAN, cluster.call) == []
     assert cluster.snapshots == before
 
 
-def test_only_the_named_namespaces_are_asked(cluster: Cluster) -> None:
+def test_only_the_named_namespaces_are_searched(cluster: Cluster) -> None:
     cluster.claim("lab", "d")
     assert run(replace(PLAN, namespaces=("lab",)), cluster.call) == []
     assert set(cluster.snapshots) == {"lab/d-nightly-3"}
 
 
-def test_one_refusal_does_not_keep_the_others(cluster: Cluster) -> None:
+def test_one_refusal_does_not_prevent_the_other_snapshots(cluster: Cluster) -> None:
     cluster.claim("locked", "d")
     cluster.refused["POST locked"] = ApiError(403, "exceeded quota")
     assert run(PLAN, cluster.call) == ["locked/d: exceeded quota"]
@@ -190,7 +190,7 @@ def test_names_are_never_too_long(cluster: Cluster) -> None:
     assert max(len(name.partition("/")[2]) for name in cluster.snapshots) == 253
 
 
-def test_the_plan_is_what_the_environment_says() -> None:
+def test_the_plan_is_read_from_the_environment() -> None:
     plan = Plan.of(
         {
             "SCHEDULE": "nightly",
@@ -207,7 +207,7 @@ def test_the_plan_is_what_the_environment_says() -> None:
     assert plan == PLAN
 
 
-def test_a_failure_is_the_programs_exit_status(
+def test_a_failure_sets_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Plan, "of", lambda _: PLAN)

@@ -1,0 +1,41 @@
+"""Alerts about snapshots of etcd, on the disks of the control planes and in the bucket."""
+
+from addons.monitoring.alerts.alert import Alert
+from addons.monitoring.targets import MonitoringTargets
+
+# Written by userdata/backup/backup.sh for node-exporter.
+BACKUP_METRIC = "openstack_kubernetes_etcd_backup_timestamp_seconds"
+
+_ACTION = (
+    "Run journalctl -u openstack-kubernetes-backup on a control plane to see why, and see "
+    "'Backups' in docs/operations.md."
+)
+
+
+def alerts(targets: MonitoringTargets) -> list[Alert]:
+    """Return the alerts that fit the interval; none if no snapshots are taken."""
+    if not targets.backup_places:
+        return []
+    patience_hours = 2 * targets.backup_hours
+    # A snapshot is on a disk before it is in the bucket.
+    last = targets.backup_places[-1]
+    return [
+        Alert(
+            name="EtcdBackupLate",
+            # A snapshot from any one control plane is enough.
+            expression=f"time() - max by (place) ({BACKUP_METRIC}) > {patience_hours * 3600}",
+            lasting="15m",
+            severity="critical",
+            summary="The newest snapshot of etcd ({{ $labels.place }}) is "
+            "{{ $value | humanizeDuration }} old.",
+            action=_ACTION,
+        ),
+        Alert(
+            name="EtcdBackupMissing",
+            expression=f'absent({BACKUP_METRIC}{{place="{last}"}})',
+            lasting=f"{patience_hours}h",
+            severity="critical",
+            summary=f"There is no snapshot of etcd ({last}).",
+            action=_ACTION,
+        ),
+    ]
