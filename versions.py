@@ -1,4 +1,7 @@
-"""Every pinned version of what is installed on nodes or in the cluster."""
+"""The program's own version, and every pinned version of what it installs."""
+
+# Of the release that this is, or of the next one: docs/releasing.md.
+PROGRAM = "0.1.0"
 
 # renovate: datasource=github-releases depName=kubernetes/kubernetes
 KUBERNETES_VERSION = "v1.36.3"

@@ -1,7 +1,8 @@
-"""What runs in the cluster from the start: pod network, cloud controller manager, volumes, ..."""
+"""The add-ons of a cluster: pod network, cloud controller manager, volumes, monitoring, ..."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -24,123 +25,117 @@ from addons import (
 from addons.api import when_it_answers
 from addons.chart import Chart
 from addons.cloud_conf import Credential
-from addons.install import Installer, mirror_images
+from addons.image_mirror import mirror_images
+from addons.installer import Installer
 from addons.monitoring.targets import MonitoringTargets
+from components.control_plane import ControlPlane
+from components.node import NodeContext
+from config.load import Secrets
 from config.models.addons import AddonsSettings
-from config.models.backup import Backup
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddonsArgs:
-    """What the add-ons must know of the cluster."""
-
-    settings: AddonsSettings
-    # Whether something in the settings is secret.
-    with_secrets: bool
-    # Whether chart repositories and the API are asked if they are there, before they are needed.
-    checks: bool
-    cluster_name: str
-    control_plane_count: int
-    # Unknown until the cluster exists.
-    kubeconfig: pulumi.Input[str]
-    # Of the machines' network.
-    mtu: pulumi.Input[int]
-    subnet_id: pulumi.Input[str]
-    external_network_id: pulumi.Input[str]
-    host_cidr: str
-    pod_cidr: str
-    # Every gateway's name and address, and the address that one of them holds.
-    gateways: Mapping[str, str]
-    vip: str
-    # Milliseconds between the heartbeats of etcd's leader.
-    etcd_heartbeat: int
-    # Snapshots of etcd.
-    backup: Backup
-    # Where the gateways send HTTP and HTTPS, on every node.
-    ingress_node_ports: tuple[int, int]
-    # Where people reach them.
-    floating_ip: pulumi.Input[str]
-    credential: Credential
-    # What the add-ons that nodes can be Ready without leave the machines to, at first.
-    control_planes: Sequence[pulumi.Resource]
-    # How people log in to the dashboard; None: with a token.
-    login: headlamp.OidcLogin | None = None
+from config.models.cluster import Cluster
 
 
 class Addons(pulumi.ComponentResource):
     """Every enabled add-on, by one Kubernetes provider.
 
-    The pod network and the cloud controller manager come first, beside each other: neither needs
+    The pod network and the cloud controller manager come first, alongside each other: neither needs
     the other, and no ordinary pod can start before both run. The others follow when every control
     plane is Ready.
     """
 
-    provider: kubernetes.Provider
-
     def __init__(
-        self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        context: NodeContext,
+        *,
+        control_plane: ControlPlane,
+        credential: Credential,
+        secrets: Secrets,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        settings = args.settings
-        chart.check(charts(settings), settings, ask=args.checks and pulumi.runtime.is_dry_run())
-        if settings.image_registry is not None:
-            opts = pulumi.ResourceOptions.merge(
-                opts, pulumi.ResourceOptions(transforms=[mirror_images(settings.image_registry)])
-            )
-        super().__init__("openstack-kubernetes:cluster:Addons", name, {}, opts)
-        self._args = args
-        self.provider = kubernetes.Provider(
+        cluster, settings = context.cluster, context.cluster.addons
+        online = cluster.cloud_checks and pulumi.runtime.is_dry_run()
+        chart.check(charts(settings), settings, online=online)
+        own = pulumi.ResourceOptions(
+            depends_on=[control_plane.api_ready],
+            # A destroy takes the machines: what runs on them need not be removed piece by piece.
+            deleted_with=context.network.anchor,
+            transforms=[mirror_images(settings.image_registry)] if settings.image_registry else [],
+        )
+        super().__init__(
+            "openstack-kubernetes:cluster:Addons",
             name,
-            kubeconfig=when_it_answers(args.kubeconfig) if args.checks else args.kubeconfig,
+            {},
+            pulumi.ResourceOptions.merge(own, opts),
+        )
+        self._context = context
+        self._settings = settings
+        self._secrets = secrets
+        self._credential = credential
+        self._installer = Installer(
+            name=name,
+            parent=self,
+            provider=self._kubernetes_provider(name, control_plane.kubeconfig),
+            settings=settings,
+            with_secrets="addons" in secrets.keys,
+        )
+        foundation = self._foundation()
+        ready = [*foundation, *(membership for _, membership in control_plane.memberships)]
+        self._cluster_services(ready)
+        self._services(ready)
+        self.register_outputs({})
+
+    def _kubernetes_provider(
+        self, name: str, kubeconfig: pulumi.Output[str]
+    ) -> kubernetes.Provider:
+        cluster = self._context.cluster
+        return kubernetes.Provider(
+            name,
+            kubeconfig=when_it_answers(kubeconfig) if cluster.cloud_checks else kubeconfig,
             # Without a name of its own the cluster is its kubeconfig, and a renewed certificate
             # would replace every object.
-            cluster_identifier=args.cluster_name,
+            cluster_identifier=cluster.cluster_name,
+            # What a killed run created or changed and did not write down is taken back, whatever
+            # field manager that run had.
+            upsert_existing_objects=True,
+            enable_patch_force=True,
             # A refresh keeps what it cannot ask about, so that the machines can be refreshed.
             skip_update_unreachable=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self._installer = Installer(
-            name=name,
-            parent=self,
-            provider=self.provider,
-            settings=settings,
-            with_secrets=args.with_secrets,
-        )
-        settled = [*self._foundation(), *args.control_planes]
-        self._cluster_services(settled)
-        self._services(settled)
-        self.register_outputs({})
 
     def _foundation(self) -> list[pulumi.Resource]:
         """What every ordinary pod needs."""
-        args, settings = self._args, self._args.settings
-        made: list[pulumi.Resource] = []
+        cluster, settings, installer = self._context.cluster, self._settings, self._installer
+        installed: list[pulumi.Resource] = []
         if settings.cni.kind == "cilium":
-            made.append(
+            installed.append(
                 cilium.install(
-                    self._installer,
+                    installer,
                     settings.cni,
-                    control_planes=args.control_plane_count,
-                    mtu=args.mtu,
+                    control_plane_count=cluster.control_plane_count,
+                    mtu=self._context.network.mtu,
                 )
             )
         if settings.cloud_controller_manager.enabled:
-            made.append(
+            installed.append(
                 cloud_controller_manager.install(
-                    self._installer,
+                    installer,
                     settings.cloud_controller_manager,
-                    cluster_name=args.cluster_name,
-                    credential=args.credential,
+                    cluster_name=cluster.cluster_name,
+                    credential=self._credential,
                     octavia=self._octavia(),
                 )
             )
-        return made
+        return installed
 
-    def _octavia(self) -> dict[str, pulumi.Input[str]] | None:
-        if not self._args.settings.octavia:
+    def _octavia(self) -> Mapping[str, pulumi.Input[str]] | None:
+        network = self._context.network
+        if not self._settings.octavia:
             return None
         return {
-            "subnet-id": self._args.subnet_id,
-            "floating-network-id": self._args.external_network_id,
+            "subnet-id": network.subnet_id,
+            "floating-network-id": network.external_network_id,
             # Its health checks are what makes externalTrafficPolicy Local work.
             "create-monitor": "true",
             # The cluster's own rules let load balancers in.
@@ -149,7 +144,7 @@ class Addons(pulumi.ComponentResource):
 
     def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:
         """What extends Kubernetes itself; it runs without any worker."""
-        args, settings, installer = self._args, self._args.settings, self._installer
+        cluster, settings, installer = self._context.cluster, self._settings, self._installer
         if settings.metrics_server.enabled:
             metrics_server.install(installer, settings.metrics_server, after=after)
         if settings.snapshots.enabled:
@@ -158,23 +153,23 @@ class Addons(pulumi.ComponentResource):
             cinder_csi.install(
                 installer,
                 settings.cinder_csi,
-                cluster_name=args.cluster_name,
-                control_planes=args.control_plane_count,
-                credential=args.credential,
+                cluster_name=cluster.cluster_name,
+                control_plane_count=cluster.control_plane_count,
+                credential=self._credential,
                 after=after,
             )
 
     def _services(self, after: Sequence[pulumi.Resource]) -> None:
         """What runs on the workers."""
-        args, settings, installer = self._args, self._args.settings, self._installer
-        # What is targets has objects of kinds that come with the monitoring.
-        targets = [*after]
+        cluster, settings, installer = self._context.cluster, self._settings, self._installer
+        # What is monitored has objects of kinds that come with the monitoring.
+        after_monitoring = [*after]
         if settings.monitoring.enabled:
-            targets.append(
+            after_monitoring.append(
                 monitoring.install(
                     installer,
                     settings.monitoring,
-                    targets=self._watched(),
+                    targets=self._monitoring_targets(),
                     logs=settings.logging
                     if settings.logging.enabled and settings.logging.grafana
                     else None,
@@ -185,18 +180,17 @@ class Addons(pulumi.ComponentResource):
             ingress.install(
                 installer,
                 settings.ingress,
-                node_ports=args.ingress_node_ports,
-                address=args.floating_ip,
+                address=self._context.gateway.floating_ip,
                 # A node port hides the sender behind an address of the node, also its pod one.
-                trusted_cidrs=[args.host_cidr, args.pod_cidr],
+                trusted_cidrs=[str(cluster.host_cidr), str(cluster.pod_cidr)],
                 monitored=settings.monitoring.enabled,
-                after=targets,
+                after=after_monitoring,
             )
         if settings.headlamp.enabled:
             headlamp.install(
                 installer,
                 settings.headlamp,
-                login=args.login,
+                login=self._oidc_login(),
                 # The classes are called like the controllers.
                 ingress_class=settings.ingress.controller if settings.ingress.enabled else None,
                 after=after,
@@ -206,21 +200,33 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.logging,
                 monitored=settings.monitoring.enabled,
-                after=targets,
+                after=after_monitoring,
             )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
-            kured.install(installer, settings.kured, prometheus_url=prometheus, after=targets)
+            kured.install(
+                installer, settings.kured, prometheus_url=prometheus, after=after_monitoring
+            )
 
-    def _watched(self) -> MonitoringTargets:
-        args, settings = self._args, self._args.settings
+    def _oidc_login(self) -> headlamp.OidcLogin | None:
+        oidc = self._context.cluster.oidc
+        if oidc is None:
+            return None
+        return headlamp.OidcLogin(
+            issuer_url=oidc.issuer_url,
+            client_id=oidc.client_id,
+            client_secret=self._secrets.oidc_client_secret,
+        )
+
+    def _monitoring_targets(self) -> MonitoringTargets:
+        cluster, settings = self._context.cluster, self._settings
         return MonitoringTargets(
-            gateways=args.gateways,
-            vip=args.vip,
-            control_planes=args.control_plane_count,
-            etcd_heartbeat=args.etcd_heartbeat,
-            backup_hours=args.backup.interval_hours,
-            backup_places=args.backup.places,
+            gateways=_gateway_addresses(cluster),
+            vip=str(cluster.addresses.vip),
+            control_plane_count=cluster.control_plane_count,
+            etcd_heartbeat=cluster.etcd.heartbeat_interval,
+            backup_hours=cluster.backup.interval_hours,
+            backup_places=cluster.backup.places,
             ingress=settings.ingress.enabled and settings.load_balancer == "gateway",
             snapshot_jobs=[each.name for each in settings.snapshots.schedules]
             if settings.snapshots.enabled
@@ -228,6 +234,13 @@ class Addons(pulumi.ComponentResource):
             snapshot_namespace=snapshot_schedules.NAMESPACE,
             reboots=settings.kured.enabled,
         )
+
+
+def _gateway_addresses(cluster: Cluster) -> Mapping[str, str]:
+    return {
+        cluster.node_name("gateway", index): str(cluster.addresses.gateways[index])
+        for index in range(cluster.gateway_count)
+    }
 
 
 def charts(settings: AddonsSettings) -> list[Chart]:

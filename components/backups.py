@@ -1,4 +1,4 @@
-"""What a control plane needs to take snapshots of etcd, and to begin again with one."""
+"""Settings of a control plane for snapshots of etcd, and for beginning again with one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 import pulumi
 
 import versions
-from addons.install import mirrored
+from addons.image_mirror import mirrored
 from components.ssh import environment_file
 from config.models.backup import Backup
 from config.models.cluster import Cluster
 
-# Has etcdutl. Kubernetes' own image of etcd is asked for it first, but had none for years.
+# Has etcdutl. Kubernetes' own etcd image is tried first, but had none for years.
 ETCD_IMAGE = f"gcr.io/etcd-development/etcd:{versions.ETCD_TOOLS}"
 
 
-def backup_variables(cluster: Cluster, *, initialises: bool) -> Mapping[str, str]:
-    """The node.env keys; `initialises` says whether this one may begin a cluster."""
+def backup_variables(cluster: Cluster, *, initializes: bool) -> Mapping[str, str]:
+    """The `node.env` keys; `initializes` if this control plane may begin a cluster."""
     backup = cluster.backup
     values = {
         "BACKUP_KEEP": str(backup.keep),
@@ -25,13 +25,13 @@ def backup_variables(cluster: Cluster, *, initialises: bool) -> Mapping[str, str
     }
     if backup.enabled:
         values["BACKUP_HOURS"] = str(backup.interval_hours)
-    if backup.restore is not None and initialises:
+    if backup.restore is not None and initializes:
         values["RESTORE"] = backup.restore
     return values
 
 
 def files(backup: Backup, secret_key: pulumi.Input[str] | None) -> Mapping[str, pulumi.Input[str]]:
-    """The files that say which bucket there is; none without one."""
+    """The files that name the bucket; none if there is no bucket."""
     bucket = backup.bucket
     if bucket is None:
         return {}

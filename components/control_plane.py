@@ -2,135 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_openstack as openstack
 
-from components import backups, kubeadm
-from components.gateway import Gateway
+from components import backups
+from components.kubeadm_files import certificates, kubeadm_files, kubernetes_files
 from components.machine import Machine, MachineArgs, server_group
-from components.network import Network
-from components.node import MEMBERSHIP_SCRIPTS, Node, NodeArgs
-from components.pki import Pki
-from components.rollout import Memberships, NodeOutput, RolloutOrder
+from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
+from components.rollout import MachineOutput, Turns
 from components.ssh import Script, connection, environment_file, scripts
-from config.models.cluster import Cluster
-from config.models.machines import Taint
-
-CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControlPlaneArgs:
-    """What the control planes are made of, and what they are given."""
-
-    cluster: Cluster
-    network: Network
-    gateway: Gateway
-    pki: Pki
-    rollout: RolloutOrder
-    # node.env keys that every machine has.
-    environment: Mapping[str, str]
-    # Files that every Kubernetes node has in its folder.
-    node_files: Mapping[str, pulumi.Input[str]]
-    # Of the bucket's access key.
-    backup_secret_key: pulumi.Input[str] | None
-    # Names and addresses in the API server's certificate, beside the nodes' own.
-    certificate_names: Sequence[pulumi.Input[str]]
+from config import ports
 
 
 class ControlPlane(pulumi.ComponentResource):
     """The control planes; servers come up in parallel, etcd members join one at a time."""
 
-    # Done once, when the API first answers through the floating IP.
+    # Done once, when the API first answers through the VIP.
     api_ready: Script
-    # For what runs on a gateway: the API at the VIP.
-    gateway_kubeconfig: pulumi.Output[str]
-    gates: Memberships
-    nodes: Sequence[NodeOutput]
+    # The API at the floating IP, a URL.
+    endpoint: pulumi.Output[str]
+    # The administrator's, for that endpoint; known when the API has answered once.
+    kubeconfig: pulumi.Output[str]
+    memberships: Turns
+    nodes: Sequence[MachineOutput]
     # Of Kubernetes; known when every control plane has it. The engine takes the stack's outputs all
     # at once, so a run that fails here leaves those of the last good one.
     version: pulumi.Output[str]
 
     def __init__(
-        self, name: str, args: ControlPlaneArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        context: NodeContext,
+        *,
+        backup_secret_key: pulumi.Input[str] | None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:ControlPlane", name, {}, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._args = args
-        self.gateway_kubeconfig = args.pki.kubeconfig(
-            args.cluster.cluster_name, f"https://{args.cluster.addresses.vip}:6443"
-        )
-        group = server_group(name, args.cluster.control_plane.server_group_policy, child)
-        gates: list[tuple[str, pulumi.Resource]] = []
-        nodes: list[NodeOutput] = []
-        bootstraps: list[pulumi.Resource] = []
-        for index in range(args.cluster.control_plane_count):
-            machine = self._machine(index, group, gates, child)
-            node = self._node(index, machine, bootstraps[-1:], gates[-1:], child)
-            bootstraps.append(node.bootstrap)
-            gates.append((machine.name, node.gate))
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._context = context
+        self._backup_secret_key = backup_secret_key
+        cluster = context.cluster
+        group = server_group(name, cluster.control_plane.server_group_policy, self._child)
+        memberships: list[tuple[str, pulumi.Resource]] = []
+        nodes: list[MachineOutput] = []
+        configured: list[pulumi.Resource] = []
+        for index in range(cluster.control_plane_count):
+            machine = self._machine(index, group, memberships)
+            node = self._node(index, machine, configured[-1:], memberships[-1:])
+            configured.append(node.configured)
+            memberships.append((machine.name, node.membership))
             nodes.append(
                 {"name": machine.name, "role": "control-plane", "address": machine.address}
             )
-        self.gates = gates
+        self.memberships = memberships
         self.nodes = nodes
-        self.version = pulumi.Output.all(*(gate.urn for _, gate in gates)).apply(
-            lambda _: args.cluster.kubernetes_version
+        self.version = pulumi.Output.all(*(each.urn for _, each in memberships)).apply(
+            lambda _: cluster.kubernetes_version
         )
-        self.api_ready = Script(
+        self.api_ready = self._wait_for_api(name)
+        self.endpoint = pulumi.Output.concat(
+            "https://", context.gateway.floating_ip, f":{ports.API}"
+        )
+        kubeconfig = context.pki.kubeconfig(cluster.cluster_name, self.endpoint)
+        self.kubeconfig = self.api_ready.id.apply(lambda _: kubeconfig)
+        self.register_outputs({})
+
+    def _wait_for_api(self, name: str) -> Script:
+        context = self._context
+        return Script(
             f"{name}-api",
-            "cluster/gate.sh",
-            "api",
-            login=connection(args.gateway.login),
+            "cluster/api.sh wait",
+            target=connection(context.gateway.ssh),
             files={
-                **scripts(*MEMBERSHIP_SCRIPTS),
-                "node.env": environment_file({**args.environment, "NODE_NAME": name}),
-                "kubeconfig": self.gateway_kubeconfig,
+                **scripts(*CLUSTER_SCRIPTS),
+                "node.env": environment_file({**context.variables, "NODE_NAME": name}),
+                "kubeconfig": context.gateway_kubeconfig,
             },
             opts=pulumi.ResourceOptions.merge(
-                child,
+                self._child,
                 pulumi.ResourceOptions(
-                    depends_on=args.rollout.control_planes(gates),
-                    deleted_with=args.network.anchor,
+                    depends_on=context.rollout.control_planes(self.memberships),
+                    deleted_with=context.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
                 ),
             ),
         )
-        self.register_outputs({})
 
     def _machine(
-        self,
-        index: int,
-        group: openstack.compute.ServerGroup,
-        gates: Memberships,
-        child: pulumi.ResourceOptions,
+        self, index: int, group: openstack.compute.ServerGroup, memberships: Turns
     ) -> Machine:
-        args = self._args
-        name = args.cluster.node_name("control-plane", index)
+        context, cluster = self._context, self._context.cluster
+        name = cluster.node_name("control-plane", index)
         return Machine(
+            context,
             MachineArgs(
                 name=name,
                 role="control-plane",
                 index=index,
-                cluster_name=args.cluster.cluster_name,
-                settings=args.cluster.control_plane_servers,
-                network=args.network,
+                servers=cluster.control_plane_servers,
                 security_groups=["node", "control-plane"],
-                ssh_user=args.cluster.ssh_user,
-                pki=args.pki,
-                package_mirrors=args.cluster.package_mirrors,
-                address=str(args.cluster.addresses.control_planes[index]),
+                address=str(cluster.addresses.control_planes[index]),
                 server_group=group,
-                predecessors=args.rollout.predecessors(
-                    name,
-                    gates,
-                    first=args.gateway.gates,
+                predecessors=context.rollout.predecessors(
+                    name, memberships, first=context.gateway.handovers
                 ),
             ),
-            child,
+            self._child,
         )
 
     def _node(
@@ -138,122 +117,53 @@ class ControlPlane(pulumi.ComponentResource):
         index: int,
         machine: Machine,
         previous: Sequence[pulumi.Resource],
-        gate_before: Memberships,
-        child: pulumi.ResourceOptions,
+        previous_membership: Turns,
     ) -> Node:
-        args, pki = self._args, self._args.pki
-        contact = machine.install_host_key(
-            machine.login(machine.keys.one_time.public_key_openssh),
-            via=args.gateway.login,
-            after=args.gateway.ready,
+        context, cluster = self._context, self._context.cluster
+        host_key = machine.install_host_key(
+            machine.ssh(machine.host_keys.one_time.public_key_openssh),
+            via=context.gateway.ssh,
+            after=context.gateway.ready,
         )
-        volume = args.cluster.control_plane.etcd_volume
-        etcd_volume = None if volume is None else machine.volume("etcd", volume.size, volume.type)
+        size = cluster.control_plane.etcd_volume
+        volume = None if size is None else machine.volume("etcd", size.size, size.type)
         return Node(
+            context,
             NodeArgs(
                 name=machine.name,
                 role="control-plane",
                 address=machine.address,
                 machine_id=machine.server.id,
-                login=machine.login(machine.keys.real.public_key_openssh),
-                gateway=args.gateway,
-                script="control-plane/control-plane.sh",
-                verb="converge",
+                provider_id=machine.provider_id,
+                ssh=machine.ssh(machine.host_keys.permanent.public_key_openssh),
                 files={
-                    **args.node_files,
-                    **scripts("cluster", "control-plane", "backup"),
-                    **backups.files(args.cluster.backup, args.backup_secret_key),
-                    **self._kubeadm_files(index, machine),
-                    **self._kubernetes_files(),
-                    "kubeconfig": pki.kubeconfig(
-                        args.cluster.cluster_name,
-                        f"https://{args.cluster.api_name}:{kubeadm.API_PORT}",
+                    **scripts("cluster", "backup"),
+                    **backups.files(cluster.backup, self._backup_secret_key),
+                    **kubeadm_files(
+                        cluster,
+                        machine.name,
+                        index,
+                        provider_id=machine.provider_id,
+                        floating_ip=context.gateway.floating_ip,
+                    ),
+                    **certificates(context.pki),
+                    **kubernetes_files(cluster, context.pki),
+                    "kubeconfig": context.pki.kubeconfig(
+                        cluster.cluster_name, f"https://{cluster.api_name}:{ports.LOCAL_API}"
                     ),
                 },
-                environment={
-                    **args.environment,
-                    "INITIALISE": "true" if index == 0 else "false",
-                    "ETCD_DEVICE": "" if etcd_volume is None else _device(etcd_volume.volume_id),
-                    **backups.backup_variables(args.cluster, initialises=index == 0),
+                variables={
+                    "INITIALIZE": "true" if index == 0 else "false",
+                    "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
+                    **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                provider_id=machine.provider_id,
-                kubeconfig=self.gateway_kubeconfig,
-                anchor=args.network.anchor,
-                bootstrap_after=[
-                    contact,
-                    *previous,
-                    *([] if etcd_volume is None else [etcd_volume]),
-                ],
-                # Costs no time, for they join in turn anyway; and in the other order they leave,
-                # also those that the very last update has made.
-                gate_after=[gate for _, gate in gate_before],
+                configure_after=[host_key, *previous, *([] if volume is None else [volume])],
+                # Costs no time, since they join in turn anyway; and they leave in reverse order,
+                # also those that the last update has created.
+                join_after=[membership for _, membership in previous_membership],
             ),
-            child,
+            self._child,
         )
-
-    def _kubeadm_files(self, index: int, machine: Machine) -> dict[str, pulumi.Input[str]]:
-        cluster = self._args.cluster
-        values = pulumi.Output.all(
-            provider_id=machine.provider_id, names=list(self._args.certificate_names)
-        )
-
-        def registration(provider_id: str) -> kubeadm.Registration:
-            return kubeadm.Registration(
-                name=machine.name,
-                address=str(cluster.addresses.control_planes[index]),
-                provider_id=provider_id,
-                taints=[CONTROL_PLANE_TAINT],
-                external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
-                ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
-            )
-
-        def spec(names: Sequence[str]) -> kubeadm.ClusterSpec:
-            return kubeadm.ClusterSpec(
-                name=cluster.cluster_name,
-                kubernetes_version=cluster.kubernetes_version,
-                api_name=cluster.api_name,
-                certificate_names=names,
-                pod_cidr=str(cluster.pod_cidr),
-                service_cidr=str(cluster.service_cidr),
-                etcd=cluster.etcd,
-                audit=cluster.audit_log,
-                oidc=cluster.oidc,
-                image_registry=cluster.addons.image_registry,
-                kubelet=cluster.kubelet.extra_config,
-                kube_proxy=cluster.kube_proxy.extra_config,
-            )
-
-        return {
-            "kubeadm-init.yaml": values.apply(
-                lambda v: kubeadm.init_file(spec(v["names"]), registration(v["provider_id"]))
-            ),
-            "kubeadm-join.yaml": values.apply(
-                lambda v: kubeadm.join_file(registration(v["provider_id"]), control_plane=True)
-            ),
-        }
-
-    def _kubernetes_files(self) -> dict[str, pulumi.Input[str]]:
-        cluster, pki = self._args.cluster, self._args.pki
-        files: dict[str, pulumi.Input[str]] = {
-            "pki/ca.crt": pki.cluster_ca.public,
-            "pki/ca.key": pki.cluster_ca.private,
-            "pki/front-proxy-ca.crt": pki.front_proxy_ca.public,
-            "pki/front-proxy-ca.key": pki.front_proxy_ca.private,
-            "pki/etcd/ca.crt": pki.etcd_ca.public,
-            "pki/etcd/ca.key": pki.etcd_ca.private,
-            "pki/sa.pub": pki.service_account.public,
-            "pki/sa.key": pki.service_account.private,
-            "etc/encryption.yaml": pki.encryption_key.apply(
-                lambda key: kubeadm.encryption_configuration(
-                    key, encrypt=cluster.encryption_at_rest
-                )
-            ),
-        }
-        if cluster.audit_log.enabled:
-            files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
-        if cluster.oidc is not None and cluster.oidc.ca_certificate is not None:
-            files["etc/oidc-ca.crt"] = cluster.oidc.ca_certificate
-        return files
 
 
 def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:

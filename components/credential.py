@@ -1,4 +1,4 @@
-"""The application credential that the cluster's own programs use at the cloud."""
+"""The application credential that the cluster's own controllers log in to the cloud with."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import pulumi
 import pulumi_openstack as openstack
 
 from addons.cloud_conf import Credential
-from cloud.endpoint import Endpoint
+from cloud.endpoint import endpoint
 
 
-def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:
-    """Make one for this cluster alone, with the roles of whoever runs Pulumi."""
-    made = openstack.identity.ApplicationCredential(
+def cloud_credential(cluster_name: str) -> Credential:
+    """Create one for this cluster alone, with the roles of the user who runs Pulumi.
+
+    Raises:
+        ConfigError: when the OpenStack provider's settings cannot be found or read.
+    """
+    cloud = endpoint()
+    created = openstack.identity.ApplicationCredential(
         cluster_name,
         name=f"{cluster_name}-kubernetes",
         description=f"the Kubernetes cluster {cluster_name}: load balancers and volumes",
@@ -19,9 +24,9 @@ def cloud_credential(cluster_name: str, endpoint: Endpoint) -> Credential:
         opts=pulumi.ResourceOptions(delete_before_replace=True),
     )
     return Credential(
-        auth_url=endpoint.auth_url,
-        region=endpoint.region,
-        id=made.id,
-        secret=made.secret,
-        ca_certificate=endpoint.ca_certificate,
+        auth_url=cloud.auth_url,
+        region=cloud.region,
+        id=created.id,
+        secret=created.secret,
+        ca_certificate=cloud.ca_certificate,
     )

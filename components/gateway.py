@@ -1,285 +1,235 @@
-"""The only machines with a way in: HAProxy, keepalived and the SSH jump host, 1..n times."""
+"""The only machines reachable from outside: HAProxy, keepalived and the SSH jump host."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_openstack as openstack
 
+from components.context import Context
 from components.machine import Machine, MachineArgs, server_group
-from components.network import Network
-from components.pki import HostKeys, Pki
-from components.rollout import Memberships, NodeOutput, RolloutOrder
-from components.ssh import Script, SshTarget, connection, environment_file, on_delete, scripts
-from config import immutable
-from config.addresses import Addresses
-from config.models.machines import Servers
-from config.models.surroundings import PackageMirrors
+from components.node_folder import reboot_variables
+from components.pki import HostKeys
+from components.rollout import MachineOutput, Turns
+from components.ssh import (
+    CommandOnDelete,
+    Script,
+    SshTarget,
+    connection,
+    environment_file,
+    scripts,
+)
+from components.user_data import BOOT_FOLDER
+from config import immutable, ports
 
-# The first of the ports on the floating IP that lead to one certain gateway's sshd.
-FIRST_SSH_PORT = 2200
-
-# The node ports of the ingress controller's HTTP and HTTPS, where 80 and 443 lead to.
-INGRESS_NODE_PORTS = (30080, 30443)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatewayArgs:
-    """How many gateways of what kind. `floating_ip` None takes a new one."""
-
-    cluster_name: str
-    count: int
-    settings: Servers
-    addresses: Addresses
-    vip_name: str
-    # Keys that stay as they are while the cluster lives, for the next preview to read.
-    immutable_settings: Mapping[str, str]
-    network: Network
-    pki: Pki
-    external_network: str
-    floating_ip: str | None
-    # A zone in Designate and the full name in it that is to mean the floating IP.
-    dns_zone: str | None
-    dns_name: str | None
-    ssh_user: str
-    package_mirrors: PackageMirrors
-    # Whether the ingress expects to be told the client's address.
-    ingress_proxy_protocol: bool
-    # Whether there is a Prometheus in the cluster that asks the gateways.
-    monitored: bool
-    # node.env keys that say when a gateway may reboot; empty: never by itself.
-    reboots: Mapping[str, str]
-    # node.env keys that every machine has.
-    environment: Mapping[str, str]
-    server_group_policy: str
-    rollout: RolloutOrder
+# Seconds; a floating IP changes only when someone means it to.
+_DNS_TTL = 300
 
 
 class Gateway(pulumi.ComponentResource):
-    """The gateways behind one floating IP."""
+    """One to four gateways behind one floating IP."""
 
     floating_ip: pulumi.Output[str]
-    # The active gateway as a jump host, and as the place where cluster-wide commands run.
-    login: SshTarget
-    # Each gateway with what is deleted first when it goes; `ready` is done when it is configured.
-    gates: Memberships
+    # The active gateway: the jump host, and where cluster-wide commands run.
+    ssh: SshTarget
+    # What users type; ADDRESS is a node's.
+    ssh_command: pulumi.Output[str]
+    # Each gateway with what is deleted first when it goes.
+    handovers: Turns
+    # What is done when the gateways are configured.
     ready: Sequence[pulumi.Resource]
-    nodes: Sequence[NodeOutput]
-    # Name to address, both computed.
-    addresses: Mapping[str, str]
+    machines: Sequence[MachineOutput]
 
     def __init__(
-        self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, context: Context, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Gateway", name, {}, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._args = args
-        association = self._virtual_ip(name, child)
-        group = server_group(name, args.server_group_policy, child)
-        self._record(name, child)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._name = name
+        self._context = context
+        cluster = context.cluster
+        association = self._virtual_ip()
+        self._dns_record()
+        group = server_group(name, cluster.gateway.server_group_policy, self._child)
         # Whichever gateway is active, the floating IP must show the same host key.
-        shared = HostKeys(name, child)
-        self.login = self._login(shared.real.public_key_openssh)
+        shared = HostKeys(name, self._child)
+        self.ssh = self._ssh(shared.permanent.public_key_openssh, ports.SSH)
 
-        gates: list[tuple[str, pulumi.Resource]] = []
+        self.ssh_command = pulumi.Output.format(
+            "ssh -J {0}@{1} {0}@ADDRESS  # addresses: pulumi stack output nodes",
+            cluster.ssh_user,
+            self.floating_ip,
+        )
+
+        handovers: list[tuple[str, pulumi.Resource]] = []
         ready: list[pulumi.Resource] = []
-        nodes: list[NodeOutput] = []
-        for index in range(args.count):
-            machine_name = f"{args.cluster_name}-gateway-{index}"
-            machine = self._machine(
-                machine_name,
-                index,
-                shared,
-                group,
-                predecessors=args.rollout.predecessors(machine_name, gates),
-                opts=child,
-            )
-            configured = self._configure(index, machine, association, child)
-            # They leave in the other order, also those that the very last update has made.
-            before = [handover for _, handover in gates[-1:]]
-            gates.append((machine_name, self._handover(machine, [configured, *before], child)))
+        machines: list[MachineOutput] = []
+        for index in range(cluster.gateway_count):
+            machine = self._machine(index, shared, group, handovers)
+            configured = self._configure(index, machine, association)
+            # They leave in reverse order, also those that the last update has created.
+            previous = [handover for _, handover in handovers[-1:]]
+            handovers.append((machine.name, self._handover(machine, [configured, *previous])))
             ready.append(configured)
-            nodes.append({"name": machine.name, "role": "gateway", "address": machine.address})
-        self.gates = gates
+            machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
+        self.handovers = handovers
         self.ready = ready
-        self.nodes = nodes
-        self.addresses = {
-            f"{args.cluster_name}-gateway-{index}": str(args.addresses.gateways[index])
-            for index in range(args.count)
-        }
+        self.machines = machines
         self.register_outputs({"floatingIp": self.floating_ip})
 
-    def _virtual_ip(self, name: str, child: pulumi.ResourceOptions) -> pulumi.Resource:
+    def _virtual_ip(self) -> pulumi.Resource:
         """The port that only holds the VIP, and the floating IP on it."""
-        args = self._args
+        cluster, network = self._context.cluster, self._context.network
         vip = openstack.networking.Port(
-            f"{name}-vip",
-            name=args.vip_name,
-            # Every cluster has this port, and `preflight` asks for ports anyway.
-            description=immutable.write(args.immutable_settings),
-            network_id=args.network.network_id,
+            f"{self._name}-vip",
+            name=cluster.vip_name,
+            # Every cluster has this port, and the cloud checks ask for ports anyway.
+            description=immutable.write(cluster.immutable_settings),
+            network_id=network.network_id,
             admin_state_up=True,
             fixed_ips=[
                 openstack.networking.PortFixedIpArgs(
-                    subnet_id=args.network.subnet_id, ip_address=str(args.addresses.vip)
+                    subnet_id=network.subnet_id, ip_address=str(cluster.addresses.vip)
                 )
             ],
-            security_group_ids=[args.network.security_groups["gateway"].id],
-            opts=child,
+            security_group_ids=[network.security_groups["gateway"].id],
+            opts=self._child,
         )
-        if args.floating_ip is None:
+        if cluster.floating_ip is None:
             self.floating_ip = openstack.networking.FloatingIp(
-                name,
-                pool=args.external_network,
-                description=f"API and way in of the Kubernetes cluster {args.cluster_name}",
-                opts=child,
+                self._name,
+                pool=cluster.external_network,
+                description=f"Kubernetes cluster {cluster.cluster_name}: API, ingress, SSH",
+                opts=self._child,
             ).address
         else:
-            self.floating_ip = pulumi.Output.from_input(args.floating_ip)
+            self.floating_ip = pulumi.Output.from_input(str(cluster.floating_ip))
         return openstack.networking.FloatingIpAssociate(
-            name,
+            self._name,
             floating_ip=self.floating_ip,
             port_id=vip.id,
             opts=pulumi.ResourceOptions.merge(
-                child, pulumi.ResourceOptions(depends_on=list(args.network.ready))
+                self._child, pulumi.ResourceOptions(depends_on=list(network.ready))
             ),
         )
 
-    def _record(self, name: str, child: pulumi.ResourceOptions) -> None:
-        args = self._args
-        if args.dns_zone is None or args.dns_name is None:
+    def _dns_record(self) -> None:
+        cluster = self._context.cluster
+        if cluster.dns is None or cluster.dns_name is None:
             return
         openstack.dns.RecordSet(
-            name,
-            zone_id=openstack.dns.get_dns_zone_output(name=args.dns_zone).id,
-            name=args.dns_name,
+            self._name,
+            zone_id=openstack.dns.get_dns_zone_output(name=cluster.dns.zone).id,
+            name=cluster.dns_name,
             type="A",
-            # Seconds; a floating IP changes only when somebody means it to.
-            ttl=300,
+            ttl=_DNS_TTL,
             records=[self.floating_ip],
-            opts=child,
+            opts=self._child,
         )
 
-    def _login(self, host_key: pulumi.Input[str], port: int = 22) -> SshTarget:
+    def _ssh(self, host_key: pulumi.Input[str], port: int) -> SshTarget:
         return SshTarget(
             address=self.floating_ip,
             port=port,
-            user=self._args.ssh_user,
-            private_key=self._args.pki.ssh_private_key,
+            user=self._context.cluster.ssh_user,
+            private_key=self._context.pki.ssh_private_key,
             host_key=host_key,
         )
 
     def _machine(
         self,
-        name: str,
         index: int,
-        keys: HostKeys,
+        host_keys: HostKeys,
         group: openstack.compute.ServerGroup,
-        *,
-        predecessors: pulumi.Input[Sequence[pulumi.Resource]],
-        opts: pulumi.ResourceOptions,
+        handovers: Turns,
     ) -> Machine:
-        args = self._args
+        cluster = self._context.cluster
+        name = cluster.node_name("gateway", index)
         return Machine(
+            self._context,
             MachineArgs(
                 name=name,
                 role="gateway",
                 index=index,
-                cluster_name=args.cluster_name,
-                settings=args.settings,
-                network=args.network,
+                servers=cluster.gateway_servers,
                 security_groups=["gateway"],
-                ssh_user=args.ssh_user,
-                pki=args.pki,
-                package_mirrors=args.package_mirrors,
-                address=str(args.addresses.gateways[index]),
-                moving_addresses=[str(args.addresses.vip)],
+                address=str(cluster.addresses.gateways[index]),
+                moving_addresses=[str(cluster.addresses.vip)],
                 server_group=group,
-                host_keys=keys,
-                # A gateway must work before the first SSH connection: it is the way in.
-                boot_files=self._files(index),
+                host_keys=host_keys,
+                # A gateway must work before the first SSH connection, which comes through it.
+                boot_files={**scripts("lib", "gateway"), **self._files(index)},
                 boot_packages=["haproxy", "keepalived"],
-                boot_commands=[
-                    ["bash", "/etc/openstack-kubernetes/boot/gateway/gateway.sh", "configure"],
-                ],
-                predecessors=predecessors,
+                boot_commands=[["bash", f"{BOOT_FOLDER}/gateway/gateway.sh", "configure"]],
+                predecessors=self._context.rollout.predecessors(name, handovers),
             ),
-            opts,
+            self._child,
         )
 
     def _files(self, index: int) -> dict[str, pulumi.Input[str]]:
-        """The folder of one gateway: computed addresses and the public CA certificate."""
-        args = self._args
-        gateways = args.addresses.gateways[: args.count]
+        """The computed settings of one gateway, and the public CA certificate."""
+        cluster = self._context.cluster
+        places = cluster.addresses.gateways
+        gateways = places[: cluster.gateway_count]
+        variables: dict[str, str | int | bool] = {
+            **self._context.variables,
+            **reboot_variables(cluster.addons.kured),
+            "ROLE": "gateway",
+            "NODE_NAME": cluster.node_name("gateway", index),
+            "NODE_IP": str(gateways[index]),
+            "VIP": str(cluster.addresses.vip),
+            "VRRP_ID": int(cluster.addresses.vip) % 254 + 1,
+            "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
+            "PEERS": " ".join(str(each) for each in gateways if each != gateways[index]),
+            "GATEWAY_PLACES": " ".join(map(str, places)),
+            # Always known, and a node port leads to the ingress from every node.
+            "INGRESS_ADDRESSES": " ".join(map(str, cluster.addresses.control_planes)),
+            "INGRESS_PROXY_PROTOCOL": cluster.addons.ingress.enabled,
+            "METRICS": cluster.addons.monitoring.enabled,
+        }
         return {
-            **scripts("lib", "gateway"),
-            "ca.crt": args.pki.cluster_ca.public,
-            "node.env": environment_file(
-                {
-                    **args.environment,
-                    **args.reboots,
-                    "ROLE": "gateway",
-                    "NODE_NAME": f"{args.cluster_name}-gateway-{index}",
-                    "NODE_IP": str(gateways[index]),
-                    "VIP": str(args.addresses.vip),
-                    "VRRP_ID": int(args.addresses.vip) % 254 + 1,
-                    "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
-                    "PEERS": " ".join(str(a) for a in gateways if a != gateways[index]),
-                    "GATEWAY_PLACES": " ".join(map(str, args.addresses.gateways)),
-                    # Their addresses are always known, and a node port leads to the ingress from
-                    # every node.
-                    "INGRESS_ADDRESSES": args.environment["CONTROL_PLANE_ADDRESSES"],
-                    "INGRESS_PROXY_PROTOCOL": args.ingress_proxy_protocol,
-                    "METRICS": args.monitored,
-                }
-            ),
+            "ca.crt": self._context.pki.cluster_ca.public,
+            "node.env": environment_file(variables),
         }
 
     def _configure(
-        self,
-        index: int,
-        machine: Machine,
-        association: pulumi.Resource,
-        child: pulumi.ResourceOptions,
+        self, index: int, machine: Machine, association: pulumi.Resource
     ) -> pulumi.Resource:
-        port = FIRST_SSH_PORT + index
-        contact = machine.install_host_key(
-            self._login(machine.keys.one_time.public_key_openssh, port),
+        port = ports.FIRST_GATEWAY_SSH + index
+        host_key = machine.install_host_key(
+            self._ssh(machine.host_keys.one_time.public_key_openssh, port),
             via=None,
             after=[association],
         )
         return Script(
             f"{machine.name}-configure",
-            "gateway/gateway.sh",
-            "configure",
-            login=connection(self._login(machine.keys.real.public_key_openssh, port)),
-            files={**self._files(index), **scripts("install")},
+            "gateway/gateway.sh configure",
+            target=connection(self._ssh(machine.host_keys.permanent.public_key_openssh, port)),
+            files={**scripts("lib", "install", "gateway"), **self._files(index)},
             triggers=[machine.server.id],
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[contact])),
+            opts=pulumi.ResourceOptions.merge(
+                self._child, pulumi.ResourceOptions(depends_on=[host_key])
+            ),
         )
 
-    def _handover(
-        self, machine: Machine, after: list[pulumi.Resource], child: pulumi.ResourceOptions
-    ) -> pulumi.Resource:
-        """On delete: hand the VIP over, before anything of the gateway is touched."""
-        login = self.login
-        return on_delete(
+    def _handover(self, machine: Machine, after: list[pulumi.Resource]) -> pulumi.Resource:
+        """On delete: give the VIP to another gateway before anything of this one is touched."""
+        return CommandOnDelete(
             f"{machine.name}-handover",
-            ".venv/bin/python -m commands.gateway_handover",
+            "gateway_handover",
             {
                 "GATEWAY": machine.name,
                 "SERVER_ID": machine.server.id,
-                "OTHERS": str(self._args.count - 1),
-                "ADDRESS": login.address,
-                "SSH_USER": login.user,
-                "SSH_KEY": login.private_key,
-                "HOST_KEY": login.host_key,
+                "OTHERS": str(self._context.cluster.gateway_count - 1),
+                "ADDRESS": self.ssh.address,
+                "SSH_USER": self.ssh.user,
+                "SSH_KEY": self.ssh.private_key,
+                "HOST_KEY": self.ssh.host_key,
             },
             pulumi.ResourceOptions.merge(
-                child,
-                pulumi.ResourceOptions(depends_on=after, deleted_with=self._args.network.anchor),
+                self._child,
+                pulumi.ResourceOptions(depends_on=after, deleted_with=self._context.network.anchor),
             ),
             triggers=[machine.server.id],
         )

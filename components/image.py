@@ -1,4 +1,4 @@
-"""The id behind an image's name, as it was when the name was first used."""
+"""Images by name, each with the id that it had when the name was first used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pulumi_openstack as openstack
 
 @cache
 def first_seen_image(name: str) -> pulumi.Output[str]:
-    """The image's id. An image uploaded later under the same name does not change it.
+    """The id of the image. Another one uploaded later under the same name does not change it.
 
     So only another name rolls the servers that boot from it.
     """

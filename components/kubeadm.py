@@ -1,4 +1,4 @@
-"""kubeadm's files (v1beta4) and what the API server reads, built as data."""
+"""kubeadm's configuration (v1beta4) and what the API server reads, built as data."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import yaml
 
+from config import ports
 from config.merge import merge
-from config.models.kubernetes import AuditLog, Etcd, Oidc
+from config.models.cluster import Cluster
+from config.models.kubernetes import Etcd, Oidc
 from config.models.machines import Taint
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
-# Every node reaches the API on its own loopback, where HAProxy balances over the control planes.
-API_PORT = 7443
 DISCOVERY_FILE = "/run/openstack-kubernetes/discovery.conf"
-ETCD_METRICS_PORT = 2381
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104
 
 Document = dict[str, Any]
@@ -34,7 +33,7 @@ def arguments(values: Mapping[str, object]) -> list[Document]:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """How one machine presents itself as a node."""
+    """The registration of a machine as a node."""
 
     name: str
     address: str
@@ -63,41 +62,18 @@ class Registration:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterSpec:
-    """What is the same on every node of the cluster."""
-
-    name: str
-    kubernetes_version: str
-    api_name: str
-    certificate_names: Sequence[str]
-    pod_cidr: str
-    service_cidr: str
-    etcd: Etcd
-    audit: AuditLog
-    oidc: Oidc | None
-    image_registry: str | None
-    kubelet: Mapping[str, Any]
-    kube_proxy: Mapping[str, Any]
-
-    @property
-    def endpoint(self) -> str:
-        """Where every node finds the API: host:port."""
-        return f"{self.api_name}:{API_PORT}"
-
-
-def cluster_configuration(cluster: ClusterSpec) -> Document:
+def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
     """The ClusterConfiguration."""
     # Long enough for every HAProxy to see that it is going before it stops listening.
     api_server: dict[str, object] = {"shutdown-delay-duration": "5s"}
     volumes: list[Document] = []
-    if cluster.audit.enabled:
+    if cluster.audit_log.enabled:
         api_server |= {
             "audit-policy-file": "/etc/kubernetes/audit-policy.yaml",
             "audit-log-path": "/var/log/kubernetes/audit.log",
-            "audit-log-maxage": cluster.audit.max_age,
-            "audit-log-maxbackup": cluster.audit.max_backup,
-            "audit-log-maxsize": cluster.audit.max_size,
+            "audit-log-maxage": cluster.audit_log.max_age,
+            "audit-log-maxbackup": cluster.audit_log.max_backup,
+            "audit-log-maxsize": cluster.audit_log.max_size,
         }
         volumes.append(_host_file("audit-policy", "/etc/kubernetes/audit-policy.yaml"))
         volumes.append(
@@ -108,7 +84,7 @@ def cluster_configuration(cluster: ClusterSpec) -> Document:
                 "pathType": "DirectoryOrCreate",
             }
         )
-    # Also where nothing is encrypted: switched on or off later, what is there stays readable.
+    # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
     api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
     volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
     if cluster.oidc is not None:
@@ -119,17 +95,17 @@ def cluster_configuration(cluster: ClusterSpec) -> Document:
     document: Document = {
         "apiVersion": API_VERSION,
         "kind": "ClusterConfiguration",
-        "clusterName": cluster.name,
+        "clusterName": cluster.cluster_name,
         "kubernetesVersion": cluster.kubernetes_version,
-        "controlPlaneEndpoint": cluster.endpoint,
+        "controlPlaneEndpoint": f"{cluster.api_name}:{ports.LOCAL_API}",
         "encryptionAlgorithm": "ECDSA-P256",
         "networking": {
-            "podSubnet": cluster.pod_cidr,
-            "serviceSubnet": cluster.service_cidr,
+            "podSubnet": str(cluster.pod_cidr),
+            "serviceSubnet": str(cluster.service_cidr),
             "dnsDomain": "cluster.local",
         },
         "apiServer": {
-            "certSANs": list(cluster.certificate_names),
+            "certSANs": list(certificate_names),
             "extraArgs": arguments(api_server),
             "extraVolumes": volumes,
         },
@@ -138,8 +114,8 @@ def cluster_configuration(cluster: ClusterSpec) -> Document:
         "scheduler": {"extraArgs": arguments({"bind-address": ALL_INTERFACES})},
         "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster.etcd))}},
     }
-    if cluster.image_registry is not None:
-        document["imageRepository"] = cluster.image_registry
+    if cluster.addons.image_registry is not None:
+        document["imageRepository"] = cluster.addons.image_registry
     return document
 
 
@@ -158,14 +134,16 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
     )
 
 
-def init_file(cluster: ClusterSpec, registration: Registration) -> str:
-    """`kubeadm-init.yaml` of the control plane that may initialise the cluster."""
+def init_file(
+    cluster: Cluster, certificate_names: Sequence[str], registration: Registration
+) -> str:
+    """`kubeadm-init.yaml` of the control plane that may initialize the cluster."""
     init = {
         "apiVersion": API_VERSION,
         "kind": "InitConfiguration",
         "nodeRegistration": registration.document(),
-        "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": 6443},
-        # kubeadm always makes one token; nobody uses it, so it is gone soon.
+        "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": ports.API},
+        # kubeadm always makes one token; no one uses it, so it ends soon.
         "bootstrapTokens": [{"ttl": "1m0s"}],
     }
     kube_proxy = merge(
@@ -173,12 +151,15 @@ def init_file(cluster: ClusterSpec, registration: Registration) -> str:
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
-            "metricsBindAddress": f"{ALL_INTERFACES}:10249",
+            "metricsBindAddress": f"{ALL_INTERFACES}:{ports.KUBE_PROXY_METRICS}",
         },
-        cluster.kube_proxy,
+        cluster.kube_proxy.extra_config,
     )
     return dump(
-        init, cluster_configuration(cluster), kubelet_configuration(cluster.kubelet), kube_proxy
+        init,
+        cluster_configuration(cluster, certificate_names),
+        kubelet_configuration(cluster.kubelet.extra_config),
+        kube_proxy,
     )
 
 
@@ -192,13 +173,13 @@ def join_file(registration: Registration, *, control_plane: bool) -> str:
     }
     if control_plane:
         document["controlPlane"] = {
-            "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": 6443}
+            "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": ports.API}
         }
     return dump(document)
 
 
 def audit_policy(custom: Mapping[str, Any] | None) -> str:
-    """Who changed what, without the bodies: they may hold secrets. Reads of noise are left out."""
+    """The audit policy: metadata of requests without bodies, which may hold secrets; no noise."""
     if custom is not None:
         return dump(custom)
     return dump(
@@ -233,7 +214,7 @@ def audit_policy(custom: Mapping[str, Any] | None) -> str:
 
 
 def encryption_configuration(key: str, *, encrypt: bool) -> str:
-    """Secrets at rest under secretbox, or in the clear; both stay readable. `key`: base64."""
+    """Encryption of Secrets at rest by secretbox, or none; both stay readable. `key` is base64."""
     secretbox: Document = {"secretbox": {"keys": [{"name": "key1", "secret": key}]}}
     identity: Document = {"identity": {}}
     return dump(
@@ -265,7 +246,7 @@ def _etcd_arguments(etcd: Etcd) -> dict[str, object]:
         "heartbeat-interval": etcd.heartbeat_interval,
         "election-timeout": etcd.election_timeout,
         "quota-backend-bytes": etcd.quota_backend_bytes,
-        "listen-metrics-urls": f"http://{ALL_INTERFACES}:{ETCD_METRICS_PORT}",
+        "listen-metrics-urls": f"http://{ALL_INTERFACES}:{ports.ETCD_METRICS}",
     }
 
 

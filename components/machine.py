@@ -1,4 +1,4 @@
-"""One server with its port, its volumes and its first contact: what every role shares."""
+"""One server with its port, its volumes and its SSH host key: the same for every role."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_openstack as openstack
 
+from components.context import Context
 from components.image import first_seen_image
-from components.network import Network
-from components.pki import HostKeys, Pki
+from components.pki import HostKeys
 from components.ssh import Script, SshTarget, connection, scripts
-from components.user_data import cloud_config
+from components.user_data import user_data
 from config.models.machines import Servers
-from config.models.surroundings import PackageMirrors
+
+# Seconds for the host key, which takes one: the machine has booted when it begins.
+_HOST_KEY_SECONDS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineArgs:
-    """What a server is made of. `address` None lets Neutron choose from the workers' range."""
+    """One server. `address` None lets Neutron choose from the workers' range."""
 
     name: str
     role: str
-    # Its number among those that are made alike.
+    # Its number among the servers of its kind.
     index: int
-    cluster_name: str
-    settings: Servers
-    network: Network
+    servers: Servers
     security_groups: Sequence[str]
-    ssh_user: str
-    pki: Pki
-    package_mirrors: PackageMirrors
     address: str | None = None
-    # Addresses that may move to this machine beside its own.
+    # Addresses that may move to this machine, besides its own.
     moving_addresses: Sequence[str] = ()
-    server_group: openstack.compute.ServerGroup | None = None
+    server_group: openstack.compute.ServerGroup
+    # None: a pair of its own.
     host_keys: HostKeys | None = None
     boot_files: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     boot_packages: Sequence[str] = ()
     boot_commands: Sequence[Sequence[str]] = ()
-    # What the server itself waits for: its predecessors when many change.
-    predecessors: pulumi.Input[Sequence[pulumi.Resource]] = ()
+    # By the rollout order.
+    predecessors: pulumi.Input[Sequence[pulumi.Resource]]
 
 
 def server_group(
     name: str, policy: str, opts: pulumi.ResourceOptions
 ) -> openstack.compute.ServerGroup:
-    """The group of servers that are made alike."""
+    """The group of the servers of one kind, which are spread over hypervisors."""
     return openstack.compute.ServerGroup(
         name,
         name=name,
@@ -55,7 +53,7 @@ def server_group(
         opts=pulumi.ResourceOptions.merge(
             opts,
             # Another policy is another group. Deleted first, it would take all of its servers
-            # along; made first, they move over in predecessors.
+            # along; created first, they move over in turn.
             pulumi.ResourceOptions(delete_before_replace=False),
         ),
     )
@@ -64,12 +62,13 @@ def server_group(
 class Machine:
     """The resources of one server. A replaced server keeps its port and so its address."""
 
-    def __init__(self, args: MachineArgs, opts: pulumi.ResourceOptions) -> None:
+    def __init__(self, context: Context, args: MachineArgs, opts: pulumi.ResourceOptions) -> None:
         self.name = args.name
+        self._context = context
         self._args = args
         self._opts = opts
-        self._zone = args.settings.availability_zone(args.index)
-        self.keys = args.host_keys or HostKeys(args.name, opts)
+        self._zone = args.servers.availability_zone(args.index)
+        self.host_keys = args.host_keys or HostKeys(args.name, opts)
         self.port = self._port()
         self.address: pulumi.Output[str] = (
             pulumi.Output.from_input(args.address)
@@ -82,45 +81,46 @@ class Machine:
             lambda server: f"openstack:///{server}"
         )
 
-    def login(self, host_key: pulumi.Input[str]) -> SshTarget:
-        """How to log in on the machine, by its own address."""
+    def ssh(self, host_key: pulumi.Input[str]) -> SshTarget:
+        """The machine at its own address."""
         return SshTarget(
             address=self.address,
-            user=self._args.ssh_user,
-            private_key=self._args.pki.ssh_private_key,
+            user=self._context.cluster.ssh_user,
+            private_key=self._context.pki.ssh_private_key,
             host_key=host_key,
         )
 
     def install_host_key(
         self, to: SshTarget, *, via: SshTarget | None, after: Sequence[pulumi.Resource]
     ) -> Script:
-        """Give the machine its real SSH host key, over the one-time key. Once for each server."""
+        """Replace the one-time SSH host key by the permanent one, once for each server.
+
+        `to` must name the one-time key.
+        """
         return Script(
             f"{self.name}-host-key",
-            "host-key/host-key.sh",
-            "install",
-            login=connection(to, via=via),
+            "host-key/host-key.sh install",
+            target=connection(to, via=via),
             files={
                 **scripts("lib", "host-key"),
                 "node.env": f"NODE_NAME='{self.name}'\n",
-                "host_key": self.keys.real.private_key_openssh,
-                "host_key.pub": self.keys.real.public_key_openssh,
+                "host_key": self.host_keys.permanent.private_key_openssh,
+                "host_key.pub": self.host_keys.permanent.public_key_openssh,
             },
             triggers=[self.server.id],
-            seconds=300,
+            seconds=_HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
                     depends_on=[self.server, *after],
-                    # The one-time key is gone after the first contact: nothing but a new server
-                    # may run this again.
+                    # The one-time key is gone afterwards: only a new server may run this again.
                     ignore_changes=["connection", "create", "stdin"],
                 ),
             ),
         )
 
     def volume(self, purpose: str, size: int, kind: str | None) -> openstack.compute.VolumeAttach:
-        """A volume of its own for the machine, `size` in GiB, attached to it."""
+        """A volume of `size` GiB, attached to the machine; it outlives the server."""
         volume = openstack.blockstorage.Volume(
             f"{self.name}-{purpose}",
             name=f"{self.name}-{purpose}",
@@ -131,7 +131,7 @@ class Machine:
                 self._opts,
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
                 # holds: on every machine at once, before any of them has left the cluster. Another
-                # size is for volumes that are made from then on.
+                # size is for volumes that are created from then on.
                 pulumi.ResourceOptions(ignore_changes=["availabilityZone", "size"]),
             ),
         )
@@ -145,18 +145,20 @@ class Machine:
         )
 
     def _port(self) -> openstack.networking.Port:
-        args = self._args
+        args, network = self._args, self._context.network
         return openstack.networking.Port(
             args.name,
             name=args.name,
-            network_id=args.network.network_id,
+            network_id=network.network_id,
             admin_state_up=True,
             fixed_ips=[
                 openstack.networking.PortFixedIpArgs(
-                    subnet_id=args.network.subnet_id, ip_address=args.address
+                    subnet_id=network.subnet_id, ip_address=args.address
                 )
             ],
-            security_group_ids=[args.network.security_groups[g].id for g in args.security_groups],
+            security_group_ids=[
+                network.security_groups[group].id for group in args.security_groups
+            ],
             allowed_address_pairs=[
                 openstack.networking.PortAllowedAddressPairArgs(ip_address=address)
                 for address in args.moving_addresses
@@ -165,37 +167,18 @@ class Machine:
         )
 
     def _server(self) -> openstack.compute.Instance:
-        args = self._args
-        text: pulumi.Output[str] = pulumi.Output.all(
-            public=args.pki.ssh_public_key,
-            host_key=self.keys.one_time.private_key_openssh,
-            host_public_key=self.keys.one_time.public_key_openssh,
-            files=dict(args.boot_files),
-        ).apply(
-            lambda v: cloud_config(
-                name=args.name,
-                user=args.ssh_user,
-                ssh_public_key=v["public"],
-                host_key=v["host_key"],
-                host_public_key=v["host_public_key"],
-                files=v["files"],
-                mirrors=args.package_mirrors,
-                packages=args.boot_packages,
-                commands=args.boot_commands,
-            )
-        )
-        secret_text: pulumi.Output[str] = pulumi.Output.secret(text)
-        volume = args.settings.volume
+        args, context = self._args, self._context
+        volume = args.servers.volume
         return openstack.compute.Instance(
             args.name,
             name=args.name,
-            flavor_name=args.settings.flavor,
-            image_name=args.settings.image if volume is None else None,
+            flavor_name=args.servers.flavor,
+            image_name=args.servers.image if volume is None else None,
             block_devices=[]
             if volume is None
             else [
                 openstack.compute.InstanceBlockDeviceArgs(
-                    uuid=first_seen_image(args.settings.image),
+                    uuid=first_seen_image(args.servers.image),
                     source_type="image",
                     destination_type="volume",
                     boot_index=0,
@@ -206,16 +189,16 @@ class Machine:
             ],
             availability_zone=self._zone,
             networks=[openstack.compute.InstanceNetworkArgs(port=self.port.id)],
-            scheduler_hints=[]
-            if args.server_group is None
-            else [openstack.compute.InstanceSchedulerHintArgs(group=args.server_group.id)],
-            metadata={"cluster": args.cluster_name, "role": args.role},
-            user_data=secret_text,
+            scheduler_hints=[
+                openstack.compute.InstanceSchedulerHintArgs(group=args.server_group.id)
+            ],
+            metadata={"cluster": context.cluster.cluster_name, "role": args.role},
+            user_data=self._user_data(),
             config_drive=True,
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
-                    depends_on=_later(args.predecessors, args.network.ready),
+                    depends_on=_and(args.predecessors, context.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],
@@ -225,8 +208,30 @@ class Machine:
             ),
         )
 
+    def _user_data(self) -> pulumi.Output[str]:
+        args, context = self._args, self._context
+        text: pulumi.Output[str] = pulumi.Output.all(
+            public=context.pki.ssh_public_key,
+            host_key=self.host_keys.one_time.private_key_openssh,
+            host_public_key=self.host_keys.one_time.public_key_openssh,
+            files=dict(args.boot_files),
+        ).apply(
+            lambda v: user_data(
+                name=args.name,
+                user=context.cluster.ssh_user,
+                ssh_public_key=v["public"],
+                host_key=v["host_key"],
+                host_public_key=v["host_public_key"],
+                files=v["files"],
+                mirrors=context.cluster.package_mirrors,
+                packages=args.boot_packages,
+                commands=args.boot_commands,
+            )
+        )
+        return pulumi.Output.secret(text)
 
-def _later(
-    predecessors: pulumi.Input[Sequence[pulumi.Resource]], always: Sequence[pulumi.Resource]
+
+def _and(
+    known_later: pulumi.Input[Sequence[pulumi.Resource]], always: Sequence[pulumi.Resource]
 ) -> pulumi.Output[list[pulumi.Resource]]:
-    return pulumi.Output.from_input(predecessors).apply(lambda resources: [*resources, *always])
+    return pulumi.Output.from_input(known_later).apply(lambda resources: [*resources, *always])

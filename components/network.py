@@ -1,114 +1,93 @@
-"""The private network: own or existing, with the security groups."""
+"""The private network, created or existing, with a security group for each role."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_openstack as openstack
 
-from components.ssh import on_delete
-from config.addresses import Addresses
-from config.models.surroundings import ExistingNetwork
+from cloud.login import login_variables
+from components.ssh import CommandOnDelete
+from config.models.cluster import Cluster
+from config.models.network import ExistingNetwork
 from config.security_groups import ROLES, SUBNET, rules
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkArgs:
-    """What the network is made of. `existing` replaces network, subnet and router."""
-
-    cluster_name: str
-    addresses: Addresses
-    external_network: str
-    dns_nameservers: Sequence[str]
-    allowed_cidrs: Sequence[str]
-    ingress_cidrs: Sequence[str]
-    # Of nodes that exist already and have no port here.
-    machine_cidrs: Sequence[str]
-    gateway_count: int
-    ingress_ports: Sequence[int]
-    # How programs that run where Pulumi runs log in at the cloud.
-    login_environment: Mapping[str, str]
-    # Whether there is a Prometheus in the cluster that asks every machine.
-    monitored: bool
-    # Whether load balancers of the cloud reach the workers.
-    octavia: bool
-    existing: ExistingNetwork | None = None
-
-
 class Network(pulumi.ComponentResource):
-    """Network, subnet, router and one security group for each role."""
+    """Network, subnet, router and the security groups."""
 
     network_id: pulumi.Output[str]
     subnet_id: pulumi.Output[str]
     mtu: pulumi.Output[int]
     external_network_id: pulumi.Output[str]
     security_groups: Mapping[str, openstack.networking.SecGroup]
-    # Only a destroy removes it, so what need not be undone one by one is `deleted_with` it.
+    # Deleted only by a destroy: what need not be undone piece by piece is `deleted_with` it.
     anchor: pulumi.Resource
-    # What must be there before a floating IP or a server is, and outlives both.
+    # What every floating IP and every server needs, and what outlives both.
     ready: Sequence[pulumi.Resource]
 
     def __init__(
-        self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, cluster: Cluster, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
         self._name = name
+        self._cluster = cluster
         self.external_network_id = openstack.networking.get_network_output(
-            name=args.external_network, external=True
+            name=cluster.external_network, external=True
         ).id
-        if args.existing is None:
-            self._create(args)
+        if cluster.existing_network is None:
+            self._create()
         else:
-            self._adopt(args.existing)
-        self.security_groups = self._security_groups(args)
-        if args.existing is not None:
+            self._use(cluster.existing_network)
+        self.security_groups = self._security_groups()
+        if cluster.existing_network is not None:
             self.anchor = self.security_groups["node"]
-        self.ready = (*self.ready, self._cloud_cleanup(args))
+        self.ready = (*self.ready, self._cloud_cleanup())
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
-    def _cloud_cleanup(self, args: NetworkArgs) -> pulumi.Resource:
-        """On destroy, between the last server and the network: what the controllers made."""
-        return on_delete(
+    def _cloud_cleanup(self) -> pulumi.Resource:
+        """On destroy, between the last server and the network: what the controllers created."""
+        return CommandOnDelete(
             f"{self._name}-cloud-cleanup",
-            f".venv/bin/python -m commands.cloud_cleanup {args.cluster_name}",
-            args.login_environment,
+            f"cloud_cleanup {self._cluster.cluster_name}",
+            login_variables(),
             pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=[self.anchor])
             ),
         )
 
-    def _adopt(self, existing: ExistingNetwork) -> None:
+    def _use(self, existing: ExistingNetwork) -> None:
         network = openstack.networking.get_network_output(name=existing.network)
         subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
         self._subnet_cidr: pulumi.Input[str] = subnet.cidr
         self.ready = ()
 
-    def _create(self, args: NetworkArgs) -> None:
+    def _create(self) -> None:
+        cluster, addresses = self._cluster, self._cluster.addresses
         network = openstack.networking.Network(
-            self._name, name=args.cluster_name, admin_state_up=True, opts=self._child
+            self._name, name=cluster.cluster_name, admin_state_up=True, opts=self._child
         )
         subnet = openstack.networking.Subnet(
             self._name,
-            name=args.cluster_name,
+            name=cluster.cluster_name,
             network_id=network.id,
-            cidr=str(args.addresses.network),
+            cidr=str(addresses.network),
             ip_version=4,
-            gateway_ip=str(args.addresses.router),
+            gateway_ip=str(addresses.router),
             allocation_pools=[
                 openstack.networking.SubnetAllocationPoolArgs(
-                    start=str(args.addresses.pool_start), end=str(args.addresses.pool_end)
+                    start=str(addresses.pool_start), end=str(addresses.pool_end)
                 )
             ],
-            dns_nameservers=list(args.dns_nameservers),
+            dns_nameservers=[str(address) for address in cluster.dns_nameservers],
             opts=self._child,
         )
         router = openstack.networking.Router(
             self._name,
-            name=args.cluster_name,
+            name=cluster.cluster_name,
             external_network_id=self.external_network_id,
             opts=self._child,
         )
@@ -117,28 +96,21 @@ class Network(pulumi.ComponentResource):
         )
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
         self.anchor = network
-        self._subnet_cidr = str(args.addresses.network)
+        self._subnet_cidr = str(addresses.network)
         self.ready = (interface,)
 
-    def _security_groups(self, args: NetworkArgs) -> dict[str, openstack.networking.SecGroup]:
+    def _security_groups(self) -> dict[str, openstack.networking.SecGroup]:
+        name = self._cluster.cluster_name
         groups = {
             role: openstack.networking.SecGroup(
                 f"{self._name}-{role}",
-                name=f"{args.cluster_name}-{role}",
-                description=f"{role} machines of the Kubernetes cluster {args.cluster_name}",
+                name=f"{name}-{role}",
+                description=f"{role} machines of the Kubernetes cluster {name}",
                 opts=self._child,
             )
             for role in ROLES
         }
-        for rule in rules(
-            allowed=args.allowed_cidrs,
-            ingress=args.ingress_cidrs,
-            machines=args.machine_cidrs,
-            gateways=args.gateway_count,
-            ingress_ports=args.ingress_ports,
-            monitored=args.monitored,
-            octavia=args.octavia,
-        ):
+        for rule in rules(self._cluster):
             from_group = rule.source in groups
             prefix = self._subnet_cidr if rule.source == SUBNET else rule.source
             openstack.networking.SecGroupRule(

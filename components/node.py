@@ -1,105 +1,140 @@
-"""A machine as a Kubernetes node: bootstrap on the machine, then the gate on the gateway."""
+"""A machine as a Kubernetes node: configured over SSH, then a member of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pulumi
 
+from components.context import Context
 from components.gateway import Gateway
+from components.node_folder import node_files
 from components.ssh import Script, SshTarget, connection, environment_file, scripts, together
+from config import ports
 
-MEMBERSHIP_SCRIPTS = ("lib", "cluster")
+# Sent to the active gateway, which talks to the cluster.
+CLUSTER_SCRIPTS = ("lib", "cluster")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeContext(Context):
+    """What control planes and workers share."""
+
+    gateway: Gateway
+
+    @staticmethod
+    def behind(gateway: Gateway, context: Context) -> NodeContext:
+        """The context of nodes that are reached through this gateway."""
+        return NodeContext(
+            cluster=context.cluster,
+            network=context.network,
+            pki=context.pki,
+            rollout=context.rollout,
+            gateway=gateway,
+        )
+
+    @cached_property
+    def files(self) -> Mapping[str, pulumi.Input[str]]:
+        """The files that every node has in its folder."""
+        return node_files(self.cluster, self.pki.cluster_ca.public)
+
+    @cached_property
+    def gateway_kubeconfig(self) -> pulumi.Output[str]:
+        """The administrator's kubeconfig for what runs on a gateway: the API at the VIP."""
+        return self.pki.kubeconfig(
+            self.cluster.cluster_name, f"https://{self.cluster.addresses.vip}:{ports.API}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeArgs:
-    """One node, whatever its role and whoever made its machine."""
+    """One node, whatever its role and whoever created its machine."""
 
     name: str
     role: str
     address: pulumi.Input[str]
-    # Changes when the machine behind the name is another one.
+    # Changes when another machine takes the name.
     machine_id: pulumi.Input[str]
-    login: SshTarget
-    gateway: Gateway
-    script: str
-    verb: str
-    files: Mapping[str, pulumi.Input[str]]
-    # node.env keys beside role, name and address, and further ones for the gate.
-    environment: Mapping[str, pulumi.Input[str]]
-    gate_environment: Mapping[str, str] = field(default_factory=dict)
     # As the Node says it; empty for a machine that is not a server of this cloud.
-    provider_id: pulumi.Input[str] = ""
-    kubeconfig: pulumi.Input[str]
-    # Goes only with the whole cluster: the gate need not drain then.
-    anchor: pulumi.Resource
-    bootstrap_after: pulumi.Input[Sequence[pulumi.Resource]] = ()
-    gate_after: Sequence[pulumi.Resource] = ()
+    provider_id: pulumi.Input[str]
+    ssh: SshTarget
+    # The role's own, next to those of every node.
+    files: Mapping[str, pulumi.Input[str]]
+    variables: Mapping[str, pulumi.Input[str]]
+    # node.env keys of the membership alone.
+    membership_variables: Mapping[str, str] = field(default_factory=dict)
+    configure_after: pulumi.Input[Sequence[pulumi.Resource]]
+    join_after: Sequence[pulumi.Resource]
 
 
 class Node:
-    """`bootstrap` prepares the machine; `gate` waits until it is Ready and drains it on delete."""
+    """Two steps: `configured` on the machine, then `membership` on the active gateway.
 
-    def __init__(self, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
+    A membership that is created joins the node (workers) and waits until it is Ready; deleted, it
+    drains the node and takes it out of the cluster.
+    """
+
+    def __init__(self, context: NodeContext, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
         self.name = args.name
-        environment = together(
+        variables = together(
             {
-                **args.environment,
+                **context.variables,
+                **args.variables,
                 "ROLE": args.role,
                 "NODE_NAME": args.name,
                 "NODE_IP": args.address,
             }
         )
-        self.bootstrap = Script(
+        self.configured = Script(
             f"{args.name}-configure",
-            args.script,
-            args.verb,
-            login=connection(args.login, via=args.gateway.login),
+            f"{args.role}/{args.role}.sh configure",
+            target=connection(args.ssh, via=context.gateway.ssh),
             files={
-                **scripts("lib", "host-key", "install", "node"),
-                "node.env": environment.apply(environment_file),
+                **scripts("lib", "host-key", "install", "node", args.role),
+                **context.files,
+                "node.env": variables.apply(environment_file),
                 **args.files,
             },
             triggers=[args.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                opts, pulumi.ResourceOptions(depends_on=args.bootstrap_after)
+                opts, pulumi.ResourceOptions(depends_on=args.configure_after)
             ),
         )
-        self.gate = Script(
+        self.membership = Script(
             f"{args.name}-membership",
-            "cluster/gate.sh",
-            "ready",
-            on_leave="leave",
-            login=connection(args.gateway.login),
+            "cluster/join.sh join",
+            on_delete="cluster/drain.sh drain",
+            target=connection(context.gateway.ssh),
             files={
-                **scripts(*MEMBERSHIP_SCRIPTS),
-                "node.env": pulumi.Output.all(environment, args.provider_id).apply(
+                **scripts(*CLUSTER_SCRIPTS),
+                "node.env": pulumi.Output.all(variables, args.provider_id).apply(
                     lambda values: environment_file(
                         {
                             **values[0],
-                            **args.gate_environment,
-                            "SSH_USER": args.login.user,
+                            **args.membership_variables,
+                            "SSH_USER": args.ssh.user,
                             "PROVIDER_ID": values[1],
                         }
                     )
                 ),
-                "kubeconfig": args.kubeconfig,
-                "ssh_key": args.login.private_key,
-                "known_hosts": pulumi.Output.concat(args.address, " ", args.login.host_key),
+                "kubeconfig": context.gateway_kubeconfig,
+                "ssh_key": args.ssh.private_key,
+                "known_hosts": pulumi.Output.concat(args.address, " ", args.ssh.host_key),
             },
             triggers=[args.machine_id],
             opts=pulumi.ResourceOptions.merge(
                 opts,
                 pulumi.ResourceOptions(
-                    # A gateway that goes together with this node goes later: the gate runs on it.
+                    # A gateway that goes together with this node goes later: this runs on it.
                     depends_on=[
-                        self.bootstrap,
-                        *(handover for _, handover in args.gateway.gates),
-                        *args.gate_after,
+                        self.configured,
+                        *(handover for _, handover in context.gateway.handovers),
+                        *args.join_after,
                     ],
-                    deleted_with=args.anchor,
+                    # It goes only with the whole cluster: no need to drain then.
+                    deleted_with=context.network.anchor,
                 ),
             ),
         )

@@ -1,4 +1,4 @@
-"""What machines have in their folders beside scripts and kubeadm's files: settings and files."""
+"""The folders that machines are sent: settings and files next to scripts and kubeadm's files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+import versions
 from config import ports
 from config.models.addons import Kured
 from config.models.cluster import Cluster
-from config.models.surroundings import HttpProxy
+from config.models.mirrors import HttpProxy
 
-# Those that the node scripts write into files, or ask at.
+# The ports that node scripts need.
 _PORTS = (
     "API",
     "LOCAL_API",
@@ -28,8 +29,8 @@ _PORTS = (
 )
 
 
-def node_variables(cluster: Cluster) -> dict[str, str]:
-    """The node.env keys that are the same on every machine."""
+def machine_variables(cluster: Cluster) -> dict[str, str]:
+    """The `node.env` keys that are the same on every machine."""
     addresses = [str(address) for address in cluster.addresses.control_planes]
     hosts = [
         f"{address}={cluster.node_name('control-plane', index)}"
@@ -41,6 +42,7 @@ def node_variables(cluster: Cluster) -> dict[str, str]:
     }
     registry = cluster.addons.image_registry
     return {
+        "PROGRAM_VERSION": versions.PROGRAM,
         "CLUSTER_NAME": cluster.cluster_name,
         "KUBERNETES_VERSION": cluster.kubernetes_version,
         "CONTROL_PLANE_ADDRESSES": " ".join(addresses),
@@ -55,7 +57,7 @@ def node_variables(cluster: Cluster) -> dict[str, str]:
 
 
 def reboot_variables(window: Kured) -> dict[str, str]:
-    """The node.env keys that say when a gateway may reboot; none: never by itself."""
+    """The `node.env` keys of the window in which gateways may reboot; none if they must not."""
     if not window.enabled:
         return {}
     return {

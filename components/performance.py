@@ -1,4 +1,4 @@
-"""What makes a program with thousands of resources fast. Nothing but its speed depends on it."""
+"""Makes a program with thousands of resources fast; nothing but its speed depends on it."""
 
 import asyncio
 import atexit
@@ -7,8 +7,8 @@ import gc
 import pulumi
 
 
-def prepare_for_many_resources() -> None:
-    """Call it before the first resource is made."""
+def tune_for_large_stacks() -> None:
+    """Tune garbage collection and the event loop; call it before the first resource is made."""
     # What a resource holds lives until the program ends: looking for garbage finds hardly any.
     gc.set_threshold(200_000, 20, 100)
     # Nor at the end, when the system takes it all back anyway.
@@ -19,7 +19,7 @@ def prepare_for_many_resources() -> None:
 async def _begin_requests() -> None:
     """Let every request to the engine begin before the SDK waits for their end.
 
-    It waits for begun ones one after the other, but for all others at once, again and again: that
-    grows with the square of their number.
+    It waits for those that have begun one after the other, but for all others at once, again and
+    again: that grows with the square of their number.
     """
     await asyncio.sleep(0)

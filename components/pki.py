@@ -1,12 +1,12 @@
-"""Every key and certificate that must exist before the first machine does."""
+"""Every key and certificate that must exist before the first machine."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from dataclasses import dataclass
 
 import pulumi
+import pulumi_random as random
 import pulumi_tls as tls
 
 # kubeadm gives its own CAs ten years.
@@ -14,15 +14,8 @@ CA_HOURS = 10 * 365 * 24
 # kubeadm gives its client certificates one year; a month before the end an update renews it.
 ADMIN_HOURS = 365 * 24
 ADMIN_RENEWAL_HOURS = 30 * 24
-
-
-@dataclass(frozen=True, kw_only=True)
-class PkiArgs:
-    """What the certificates are made out to."""
-
-    cluster_name: str
-    # The user's own SSH key instead of a generated one (machines that exist already know it).
-    ssh_private_key: pulumi.Output[str] | None = None
+# The key of secretbox, which encrypts Secrets in etcd.
+SECRETBOX_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -36,21 +29,24 @@ class KeyPair:
 class HostKeys:
     """The two SSH host keys of one machine.
 
-    They are of different types so that sshd offers both at a time and each connection asks for
-    the one it means.
+    They are of different types, so that sshd offers both at a time and each connection asks for
+    the one that it means.
     """
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions) -> None:
-        # In user_data, good for the first contact only.
+        # In user_data; good for the first connection only.
         self.one_time = tls.PrivateKey(f"{name}-one-time-host-key", algorithm="ED25519", opts=opts)
-        # Travels over the connection that the one-time key vouches for.
-        self.real = tls.PrivateKey(
+        # Sent over the connection that the one-time key vouches for.
+        self.permanent = tls.PrivateKey(
             f"{name}-host-key", algorithm="ECDSA", ecdsa_curve="P256", opts=opts
         )
 
 
 class Pki(pulumi.ComponentResource):
-    """Cluster, etcd and front-proxy CAs, service-account key, admin certificate, SSH key."""
+    """Cluster, etcd and front-proxy CAs, service-account key, admin certificate, SSH key.
+
+    `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
+    """
 
     cluster_ca: KeyPair
     etcd_ca: KeyPair
@@ -59,10 +55,15 @@ class Pki(pulumi.ComponentResource):
     admin: KeyPair
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
+    # Base64.
     encryption_key: pulumi.Output[str]
 
     def __init__(
-        self, name: str, args: PkiArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        ssh_private_key: pulumi.Output[str] | None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Pki", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
@@ -77,7 +78,7 @@ class Pki(pulumi.ComponentResource):
         )
         self.admin = self._admin_certificate()
 
-        if args.ssh_private_key is None:
+        if ssh_private_key is None:
             ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._child)
             self.ssh_private_key, self.ssh_public_key = (
                 ssh.private_key_openssh,
@@ -85,16 +86,15 @@ class Pki(pulumi.ComponentResource):
             )
         else:
             # `pulumi config set` cuts off the newline at the end, without which ssh takes no key.
-            self.ssh_private_key = args.ssh_private_key.apply(lambda key: f"{key.strip()}\n")
+            self.ssh_private_key = ssh_private_key.apply(lambda key: f"{key.strip()}\n")
             self.ssh_public_key = tls.get_public_key_output(
                 private_key_openssh=self.ssh_private_key
             ).public_key_openssh.apply(str.strip)
 
-        # 32 bytes for secretbox, drawn from a generated key: the TLS provider has no plain random.
         self.encryption_key = pulumi.Output.secret(
-            self._key("encryption").private_key_pem.apply(
-                lambda pem: base64.b64encode(hashlib.sha256(pem.encode()).digest()).decode()
-            )
+            random.RandomBytes(
+                f"{name}-encryption", length=SECRETBOX_BYTES, opts=self._child
+            ).base64
         )
         self.register_outputs({})
 

@@ -1,4 +1,4 @@
-"""What the stack's last good update left behind, and what may not become of it."""
+"""The outputs of the stack's last good update, and the changes that they rule out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READING_SECONDS = 10
 
 
 class PreviousOutputs:
-    """The names of its machines, and what the checks compare."""
+    """The machines of the last good update, and what the checks compare with."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class PreviousOutputs:
 
     @staticmethod
     def of_this_stack() -> PreviousOutputs:
-        """Read from the stack's own last outputs; nothing before the first good update."""
+        """Read the stack's own last outputs; before the first good update there are none."""
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         last: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(_last_outputs(stack))
         return PreviousOutputs(
@@ -48,15 +48,15 @@ class PreviousOutputs:
         )
 
     def check(self, cluster: Cluster) -> None:
-        """Refuse what would not be this cluster any more; the preview fails then."""
+        """Refuse a configuration that would make another cluster of this one."""
         wanted = cluster.kubernetes_version
         self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted))
         self.names.apply(lambda names: _check_name(names, cluster))
 
     def check_ssh_key(self, key: pulumi.Output[str]) -> None:
-        """Refuse, in a preview, a key that is not the one the machines got at their first boot.
+        """Refuse, in a preview, a key other than the one that machines got at their first boot.
 
-        An update goes on: only a person knows whether the machines have been told of the new one.
+        An update continues: only a person knows whether the machines have been given the new one.
         """
         if pulumi.runtime.is_dry_run():
             pulumi.Output.all(self._ssh_key_sum, key).apply(
@@ -66,9 +66,9 @@ class PreviousOutputs:
 
 @retry(stop=stop_after_delay(_READING_SECONDS), wait=wait_fixed(0.1), reraise=True)
 async def _last_outputs(stack: str) -> Mapping[str, Any]:
-    """What a StackReference asks for; but that does not ask again.
+    """Read what a StackReference would read, but more than once if need be.
 
-    The engine writes the state all the time, and one in a folder is not there for a moment then.
+    The engine writes the state all the time, and one in a folder is missing for a moment then.
     """
     answer = await pulumi.runtime.invoke_async("pulumi:pulumi:readStackOutputs", {"name": stack})
     outputs = answer["outputs"]
@@ -81,24 +81,24 @@ async def _last_outputs(stack: str) -> Mapping[str, Any]:
 
 
 def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
-    """Every resource is known by the cluster's name: with another one it is another cluster."""
+    """Refuse another cluster name: every resource is known by it."""
     ending = cluster.node_name("control-plane", 0).removeprefix(cluster.cluster_name)
     if not machines or f"{cluster.cluster_name}{ending}" in machines:
         return
     before = min((name.removesuffix(ending) for name in machines if name.endswith(ending)), key=len)
     problem = (
         f"the cluster of this stack is {before}; under another name all of it would be deleted and "
-        f"made anew; set {before}, or make a new stack"
+        f"recreated; set {before}, or create a new stack"
     )
     raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
 
 
 def _check_ssh_key(known: str | None, key: object) -> None:
-    # A key that is still to be made, in the place of one that left the configuration, is no text.
+    # A key that is still to be made, in place of one that left the configuration, is no text.
     if known is None or (isinstance(key, str) and known == _sum(key)):
         return
     problem = (
-        "this is not the text of the key that the machines got; set that one back, or see "
+        "this is not the text of the key that the machines got; set that one again, or see "
         "'Another SSH key' in docs/operations.md"
     )
     raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])

@@ -1,4 +1,4 @@
-"""Who waits for whom, so that machines come up in parallel but change one at a time."""
+"""Rollout order: machines come up in parallel, but change one at a time."""
 
 from __future__ import annotations
 
@@ -6,44 +6,46 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-Memberships = Sequence[tuple[str, pulumi.Resource]]
-# One entry of the stack's output `nodes`: name, role, address.
-NodeOutput = Mapping[str, pulumi.Input[str]]
+Turns = Sequence[tuple[str, pulumi.Resource]]
+"""Machines by name, each with the resource that is done when its turn is over."""
+
+MachineOutput = Mapping[str, pulumi.Input[str]]
+"""One entry of the stack's outputs `gateways` and `nodes`: name, role, address."""
 
 
 class RolloutOrder:
-    """The order of changes; `existing` are the names of the machines that are there already."""
+    """The order of changes; `existing` are the names of the machines that exist already."""
 
     def __init__(self, existing: pulumi.Output[frozenset[str]]) -> None:
         self._existing = existing
 
     def predecessors(
-        self, name: str, before: Memberships, *, at_once: int = 1, first: Memberships = ()
+        self, name: str, before: Turns, *, at_once: int = 1, first: Turns = ()
     ) -> pulumi.Output[list[pulumi.Resource]]:
-        """The gates that `name` waits for before its server may change.
+        """The resources that `name` waits for before its server may change.
 
-        A new node waits for none. An existing one waits for the existing node `at_once` places
-        ahead of it in `before`, and where there is none, for the existing ones of `first`.
+        A new machine waits for none. An existing one waits for the existing machine `at_once`
+        places ahead of it in `before`, or, if there is none, for the existing ones of `first`.
         """
 
-        # The caller's list grows while the program goes on; this is decided later.
+        # The caller's list grows while the program continues; this is decided later.
         before = tuple(before)
 
-        def gates(names: frozenset[str]) -> list[pulumi.Resource]:
-            if name not in names:
+        def resources(existing: frozenset[str]) -> list[pulumi.Resource]:
+            if name not in existing:
                 return []
-            ahead = [gate for other, gate in before if other in names]
+            ahead = [turn for other, turn in before if other in existing]
             if len(ahead) >= at_once:
                 return [ahead[-at_once]]
-            return [gate for other, gate in first if other in names]
+            return [turn for other, turn in first if other in existing]
 
-        return self._existing.apply(gates)
+        return self._existing.apply(resources)
 
-    def control_planes(self, gates: Memberships) -> pulumi.Output[list[pulumi.Resource]]:
-        """The gates of control planes that everything in the cluster waits for.
+    def control_planes(self, turns: Turns) -> pulumi.Output[list[pulumi.Resource]]:
+        """The control planes that everything else in the cluster waits for.
 
-        While the cluster is made one API server will do: workers and add-ons come up beside the
-        other control planes. Afterwards nothing changes before the last one is Ready.
+        While the cluster is created, one API server is enough: workers and add-ons come up
+        alongside the other control planes. Later nothing changes before the last one is Ready.
         """
-        every = [gate for _, gate in gates]
+        every = [turn for _, turn in turns]
         return self._existing.apply(lambda names: every if names else every[:1])

@@ -1,4 +1,7 @@
-"""Run the node scripts over SSH, and one at home. The only module that knows `pulumi_command`."""
+"""Runs node scripts over SSH, and commands where Pulumi runs.
+
+The only module that imports `pulumi_command`.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ from pulumi_command import local, remote
 
 USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 
-# A machine boots, runs cloud-init and only then answers: the provider waits 0.1 s, then ever
-# longer up to 5 s between two tries, so 120 tries are about ten minutes.
+# A machine answers only after its boot and cloud-init. The provider waits 0.1 s, then longer each
+# time, up to 5 s, between two tries: 120 tries are about ten minutes.
 BOOT_TRIES = 120
 
-# More than all waits of a script and of the one that it runs on a node: a wait that ends says what
-# it waited for, a script that is ended says nothing.
+# Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
+# what it waited for, a script that is killed says nothing.
 SCRIPT_SECONDS = 2 * 60 * 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class SshTarget:
-    """How to log in on one machine, and which host key it must show."""
+    """A machine to log in to, and the host key that it must show."""
 
     address: pulumi.Input[str]
     user: str
@@ -38,7 +41,7 @@ class SshTarget:
 
 
 def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.ConnectionArgs:
-    """A checked SSH connection to a machine, through a jump host if there is one."""
+    """An SSH connection whose host key is checked, through a jump host if there is one."""
     return remote.ConnectionArgs(
         host=to.address,
         port=to.port,
@@ -88,8 +91,8 @@ def pack(files: Mapping[str, str]) -> str:
 
 
 def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
-    """All values at once, as `Output.all` gives them."""
-    # That makes three tasks for each value, also for a plain one; most of a folder is plain text.
+    """All values as one output, as `Output.all` gives them."""
+    # `Output.all` makes three tasks for each value, plain or not; most of a folder is plain text.
     plain = {key: value for key, value in values.items() if isinstance(value, str)}
     later = {key: value for key, value in values.items() if key not in plain}
     found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
@@ -105,47 +108,47 @@ def environment_file(values: Mapping[str, str | int | bool]) -> str:
     return "".join(f"{key}={shlex.quote(text(value))}\n" for key, value in sorted(values.items()))
 
 
-def loader(script: str, verb: str, *, lock: str, seconds: int) -> str:
+def loader(script: str, *, lock: str, seconds: int) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
-    The folder lies in memory and is gone when the script ends. The lock makes a run that follows a
-    cut-off one wait for it; `seconds` bounds both.
+    The folder lies in memory and is gone when the script ends. The lock makes a run that follows
+    an interrupted one wait for it; `seconds` bounds both.
     """
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
         """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; cd "$d"; """
         f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -w {seconds} 9; "
-        f"timeout --kill-after=30 {seconds} bash ./{script} {verb} 9>&-"
+        f"timeout --kill-after=30 {seconds} bash ./{script} 9>&-"
     )
     return f"sudo -n bash -c {shlex.quote(line)}"
 
 
 class Script(remote.Command):
-    """One node script on one machine: re-run when its folder changes, once more per trigger.
+    """A node script on one machine: runs again when its folder changes, and for each trigger.
 
-    `on_leave` is the verb that runs when the resource is deleted or replaced; the delete comes
-    first then. What the folder holds is secret: it goes through standard input only.
+    `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
+    resource is deleted or replaced; the delete comes first then. What the folder holds is secret:
+    it goes through standard input only.
     """
 
     def __init__(
         self,
         name: str,
-        script: str,
-        verb: str,
+        run: str,
         *,
-        login: remote.ConnectionArgs,
+        target: remote.ConnectionArgs,
         files: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
-        on_leave: str | None = None,
+        on_delete: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
     ) -> None:
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(
             name,
-            connection=login,
-            create=loader(script, verb, lock=name, seconds=seconds),
-            delete=loader(script, on_leave, lock=name, seconds=seconds) if on_leave else None,
+            connection=target,
+            create=loader(run, lock=name, seconds=seconds),
+            delete=loader(on_delete, lock=name, seconds=seconds) if on_delete else None,
             stdin=packed,
             triggers=list(triggers) or None,
             logging=remote.Logging.NONE,
@@ -159,24 +162,31 @@ class Script(remote.Command):
         )
 
 
-def on_delete(
-    name: str,
-    command: str,
-    environment: Mapping[str, pulumi.Input[str]],
-    opts: pulumi.ResourceOptions,
-    *,
-    triggers: Sequence[pulumi.Input[str]] = (),
-) -> pulumi.Resource:
-    """A command that runs where Pulumi runs, in the project's folder, and only on delete.
+class CommandOnDelete(local.Command):
+    """A command of `commands/` that runs where Pulumi runs, and only on delete.
 
-    `environment` comes on top of that of Pulumi; it is secret. A change of `triggers` is a delete.
+    `run` are its module and arguments. `variables` come on top of Pulumi's own environment; they
+    are secret. A change of `triggers` is a delete.
     """
-    secret: pulumi.Output[dict[str, str]] = pulumi.Output.secret(together(environment))
-    return local.Command(
-        name,
-        delete=command,
-        environment=secret,
-        triggers=list(triggers) or None,
-        add_previous_output_in_env=False,
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
-    )
+
+    def __init__(
+        self,
+        name: str,
+        run: str,
+        variables: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions,
+        *,
+        triggers: Sequence[pulumi.Input[str]] = (),
+    ) -> None:
+        secret: pulumi.Output[dict[str, str]] = pulumi.Output.secret(together(variables))
+        super().__init__(
+            name,
+            # In the folder of Pulumi.yaml, where the engine runs it.
+            delete=f".venv/bin/python -m commands.{run}",
+            environment=secret,
+            triggers=list(triggers) or None,
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions.merge(
+                opts, pulumi.ResourceOptions(delete_before_replace=True)
+            ),
+        )

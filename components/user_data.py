@@ -1,4 +1,4 @@
-"""The user_data of a machine: only what never changes, and nothing of use after first contact."""
+"""The user_data of a server: only what never changes, and no secret of use after its first boot."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from config.models.surroundings import PackageMirrors
+from config.models.mirrors import PackageMirrors
+
+BOOT_FOLDER = "/etc/openstack-kubernetes/boot"
 
 
-def cloud_config(
+def user_data(
     *,
     name: str,
     user: str,
@@ -23,8 +25,8 @@ def cloud_config(
 ) -> str:
     """A #cloud-config text.
 
-    `host_key` is the one-time SSH host key (ED25519). `files` are written below
-    /etc/openstack-kubernetes/boot, mode 0600; `commands` run once, after the packages.
+    `host_key` is the one-time SSH host key (ED25519). `files` are written below `BOOT_FOLDER`, mode
+    0600; `commands` run once, after the packages.
     """
     document: dict[str, object] = {
         "hostname": name,
@@ -50,19 +52,15 @@ def cloud_config(
     if packages:
         document |= {"package_update": True, "packages": list(packages)}
     document["write_files"] = [
-        # Not by cloud-init's own `ssh_pwauth`: that starts sshd a second time, under the feet of
-        # whoever was quick enough to connect.
+        # Not by cloud-init's own `ssh_pwauth`: that restarts sshd while the first connection may be
+        # open already.
         {
             "path": "/etc/ssh/sshd_config.d/10-openstack-kubernetes.conf",
             "permissions": "0644",
             "content": "PasswordAuthentication no\n",
         },
         *(
-            {
-                "path": f"/etc/openstack-kubernetes/boot/{path}",
-                "permissions": "0600",
-                "content": content,
-            }
+            {"path": f"{BOOT_FOLDER}/{path}", "permissions": "0600", "content": content}
             for path, content in sorted((files or {}).items())
         ),
     ]

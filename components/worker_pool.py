@@ -1,146 +1,116 @@
-"""A pool of workers: servers that are made, or machines that exist already."""
+"""A pool of workers: servers that are created, or machines that exist already."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
-from components.gateway import Gateway
 from components.machine import Machine, MachineArgs, server_group
-from components.network import Network
-from components.node import Node, NodeArgs
-from components.pki import Pki
-from components.rollout import Memberships, NodeOutput, RolloutOrder
-from components.ssh import SshTarget, scripts
-from config.models.cluster import Cluster
+from components.node import Node, NodeArgs, NodeContext
+from components.rollout import MachineOutput, Turns
+from components.ssh import SshTarget
 from config.models.machines import ExistingMachine, Pool
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerPoolArgs:
-    """One pool. `control_plane` is what its existing nodes wait for before they change."""
-
-    cluster: Cluster
-    pool: Pool
-    network: Network
-    gateway: Gateway
-    control_plane: ControlPlane
-    pki: Pki
-    rollout: RolloutOrder
-    # node.env keys that every machine has.
-    environment: Mapping[str, str]
-    # Files that every Kubernetes node has in its folder.
-    node_files: Mapping[str, pulumi.Input[str]]
 
 
 class WorkerPool(pulumi.ComponentResource):
     """Workers that come up in parallel, and leave and roll `maxUnavailable` at a time."""
 
-    nodes: Sequence[NodeOutput]
+    nodes: Sequence[MachineOutput]
 
     def __init__(
-        self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        context: NodeContext,
+        *,
+        pool: Pool,
+        control_plane: ControlPlane,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:WorkerPool", name, {}, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._args = args
-        gates: list[tuple[str, pulumi.Resource]] = []
-        nodes: list[NodeOutput] = []
-        if args.pool.count:
-            group = server_group(name, args.pool.server_group_policy, child)
-        for index in range(args.pool.count):
-            node_name = args.cluster.node_name(args.pool.name, index)
-            predecessors = self._turn(node_name, gates)
-            machine = self._machine(node_name, index, group, predecessors, child)
-            gates.append((node_name, self._made(machine, child).gate))
-            nodes.append(self._output(node_name, machine.address))
-        for existing in args.pool.machines:
-            predecessors = self._turn(existing.name, gates)
-            gates.append((existing.name, self._joined(existing, predecessors, child).gate))
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._context = context
+        self._pool = pool
+        self._control_plane = control_plane
+        memberships: list[tuple[str, pulumi.Resource]] = []
+        nodes: list[MachineOutput] = []
+        if pool.count:
+            group = server_group(name, pool.server_group_policy, self._child)
+        for index in range(pool.count):
+            machine = self._machine(index, group, memberships)
+            memberships.append((machine.name, self._server_node(machine).membership))
+            nodes.append(self._output(machine.name, machine.address))
+        for existing in pool.machines:
+            node = self._existing_node(existing, memberships)
+            memberships.append((existing.name, node.membership))
             nodes.append(self._output(existing.name, str(existing.address)))
         self.nodes = nodes
         self.register_outputs({})
 
-    def _turn(self, name: str, before: Memberships) -> pulumi.Output[list[pulumi.Resource]]:
-        return self._args.rollout.predecessors(
+    def _predecessors(self, name: str, before: Turns) -> pulumi.Output[list[pulumi.Resource]]:
+        return self._context.rollout.predecessors(
             name,
             before,
-            at_once=self._args.pool.max_unavailable,
-            first=self._args.control_plane.gates,
+            at_once=self._pool.max_unavailable,
+            first=self._control_plane.memberships,
         )
 
-    def _output(self, name: str, address: pulumi.Input[str]) -> NodeOutput:
-        return {"name": name, "role": "worker", "pool": self._args.pool.name, "address": address}
+    def _output(self, name: str, address: pulumi.Input[str]) -> MachineOutput:
+        return {"name": name, "role": "worker", "pool": self._pool.name, "address": address}
 
-    def _machine(
-        self,
-        name: str,
-        index: int,
-        group: openstack.compute.ServerGroup,
-        predecessors: pulumi.Input[Sequence[pulumi.Resource]],
-        child: pulumi.ResourceOptions,
-    ) -> Machine:
-        args = self._args
+    def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
+        name = self._context.cluster.node_name(self._pool.name, index)
         return Machine(
+            self._context,
             MachineArgs(
                 name=name,
                 role="worker",
                 index=index,
-                cluster_name=args.cluster.cluster_name,
-                settings=args.pool.servers,
-                network=args.network,
+                servers=self._pool.servers,
                 security_groups=["node", "worker"],
-                ssh_user=args.cluster.ssh_user,
-                pki=args.pki,
-                package_mirrors=args.cluster.package_mirrors,
                 server_group=group,
-                predecessors=predecessors,
+                predecessors=self._predecessors(name, before),
             ),
-            child,
+            self._child,
         )
 
-    def _made(self, machine: Machine, child: pulumi.ResourceOptions) -> Node:
-        contact = machine.install_host_key(
-            machine.login(machine.keys.one_time.public_key_openssh),
-            via=self._args.gateway.login,
-            after=self._args.gateway.ready,
+    def _server_node(self, machine: Machine) -> Node:
+        gateway = self._context.gateway
+        host_key = machine.install_host_key(
+            machine.ssh(machine.host_keys.one_time.public_key_openssh),
+            via=gateway.ssh,
+            after=gateway.ready,
         )
         return self._node(
             machine.name,
             address=machine.address,
             machine_id=machine.server.id,
             provider_id=machine.provider_id,
-            login=machine.login(machine.keys.real.public_key_openssh),
-            after=[contact],
-            child=child,
+            ssh=machine.ssh(machine.host_keys.permanent.public_key_openssh),
+            after=[host_key],
         )
 
-    def _joined(
-        self,
-        machine: ExistingMachine,
-        predecessors: pulumi.Output[list[pulumi.Resource]],
-        child: pulumi.ResourceOptions,
-    ) -> Node:
+    def _existing_node(self, machine: ExistingMachine, before: Turns) -> Node:
+        context = self._context
         return self._node(
             machine.name,
             address=str(machine.address),
             machine_id=f"{machine.name}@{machine.address}",
             provider_id=None,
-            login=SshTarget(
+            ssh=SshTarget(
                 address=str(machine.address),
-                user=machine.ssh_user or self._args.cluster.ssh_user,
-                private_key=self._args.pki.ssh_private_key,
+                user=machine.ssh_user or context.cluster.ssh_user,
+                private_key=context.pki.ssh_private_key,
                 host_key=machine.host_key,
             ),
-            after=predecessors.apply(lambda gates: [*gates, *self._args.gateway.ready]),
-            child=child,
+            after=self._predecessors(machine.name, before).apply(
+                lambda predecessors: [*predecessors, *context.gateway.ready]
+            ),
         )
 
     def _node(
@@ -150,18 +120,17 @@ class WorkerPool(pulumi.ComponentResource):
         address: pulumi.Input[str],
         machine_id: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
-        login: SshTarget,
+        ssh: SshTarget,
         after: pulumi.Input[Sequence[pulumi.Resource]],
-        child: pulumi.ResourceOptions,
     ) -> Node:
-        args, cluster = self._args, self._args.cluster
-        join = pulumi.Output.all(address=address, provider_id=provider_id).apply(
-            lambda v: kubeadm.join_file(
+        cluster, pool = self._context.cluster, self._pool
+        join = pulumi.Output.all(address, provider_id).apply(
+            lambda both: kubeadm.join_file(
                 kubeadm.Registration(
                     name=name,
-                    address=v["address"],
-                    provider_id=v["provider_id"],
-                    taints=args.pool.taints,
+                    address=both[0],
+                    provider_id=both[1],
+                    taints=pool.taints,
                     external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
                     ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
                 ),
@@ -169,34 +138,29 @@ class WorkerPool(pulumi.ComponentResource):
             )
         )
         return Node(
+            self._context,
             NodeArgs(
                 name=name,
                 role="worker",
                 address=address,
                 machine_id=machine_id,
-                login=login,
-                gateway=args.gateway,
-                script="worker/worker.sh",
-                verb="prepare",
-                files={**args.node_files, **scripts("worker"), "kubeadm-join.yaml": join},
-                environment={
-                    **args.environment,
-                    # Workers read the settings in the cluster: a change must make them look.
+                provider_id="" if provider_id is None else provider_id,
+                ssh=ssh,
+                files={"kubeadm-join.yaml": join},
+                # Workers read the settings in the cluster: a change must make them look.
+                variables={
                     "KUBELET_CONFIG_SHA256": _sum(
                         kubeadm.kubelet_configuration(cluster.kubelet.extra_config)
-                    ),
+                    )
                 },
-                gate_environment={
-                    "NODE_LABELS": ",".join(f"{k}={v}" for k, v in args.pool.labels.items()),
-                    "NODE_TAINTS": kubeadm.taints_text(args.pool.taints),
+                membership_variables={
+                    "NODE_LABELS": ",".join(f"{key}={value}" for key, value in pool.labels.items()),
+                    "NODE_TAINTS": kubeadm.taints_text(pool.taints),
                 },
-                provider_id="" if provider_id is None else provider_id,
-                kubeconfig=args.control_plane.gateway_kubeconfig,
-                anchor=args.network.anchor,
-                bootstrap_after=after,
-                gate_after=[args.control_plane.api_ready],
+                configure_after=after,
+                join_after=[self._control_plane.api_ready],
             ),
-            child,
+            self._child,
         )
 
 

@@ -20,7 +20,7 @@ from components import image
 PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
 
-# A failed output leaves copies that nobody reads: asyncio tells of each after the test's summary.
+# A failed output leaves copies that no one reads: asyncio reports each after the test's summary.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 # The least a user must set; the cloud is not asked.
@@ -30,7 +30,7 @@ MINIMAL: Mapping[str, Any] = {
     "image": "node-image",
     "flavor": "m1.medium",
     "cloudChecks": False,
-    # What comes from a chart has tests of its own; a preview would look for the charts.
+    # Add-ons from charts have tests of their own; a preview would look for the charts.
     "addons": {
         "cni": {"kind": "none"},
         "cinderCsi": {"enabled": False},
@@ -57,7 +57,7 @@ class Recorded:
 
 @dataclass
 class Run:
-    """Everything that one run of the program registered."""
+    """The resources that one run of the program registered."""
 
     resources: dict[str, Recorded] = field(default_factory=dict)
     # Name of a resource and of an input that is secret.
@@ -72,7 +72,7 @@ class Run:
         return self.all(kind)[name]
 
     def waits_for(self, later: Recorded, earlier: Recorded) -> bool:
-        """Whether `later` depends on `earlier`, directly or through others."""
+        """True if `later` depends on `earlier`, directly or through others."""
         seen: set[str] = set()
         ends = list(later.dependencies)
         while ends:
@@ -91,7 +91,7 @@ class Cloud(Mocks):
         self._ssh_key = ssh_key
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        """The resource's inputs with what its provider would add."""
+        """The resource's inputs, and the values that its provider would add."""
         state = dict(args.inputs)
         kind = args.typ.split(":")[-1]
         match kind:
@@ -103,6 +103,8 @@ class Cloud(Mocks):
                 }
             case "SelfSignedCert" | "LocallySignedCert":
                 state["certPem"] = f"{args.name} certificate\n"
+            case "RandomBytes":
+                state["base64"] = f"{args.name} bytes"
             case "CertRequest":
                 state["certRequestPem"] = f"{args.name} request\n"
             case "Network":
@@ -166,13 +168,13 @@ class Recorder(MockMonitor):
 
 
 def is_secret(value: Any) -> bool:  # noqa: ANN401
-    """Whether the value is marked as a secret."""
+    """True if the value is marked as a secret."""
     rpc = pulumi.runtime.rpc
     return isinstance(value, dict) and (value.get(rpc._special_sig_key) == rpc._special_secret_sig)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
-    """The value with every secret in it laid open."""
+    """The value with its secrets in the clear."""
     if isinstance(value, dict):
         if pulumi.runtime.rpc._special_sig_key in value:
             return plain(value["value"])
@@ -212,7 +214,7 @@ def run(
         [f"{PROJECT}:{key}" for key in secret],
     )
 
-    # Where the provider's cloud is; nobody is asked.
+    # The provider's cloud; it is never asked.
     os.environ |= {
         "OS_AUTH_URL": "https://cloud.example.org:5000/v3",
         "OS_USERNAME": "somebody",
@@ -220,7 +222,7 @@ def run(
         "OS_PROJECT_NAME": "somewhere",
     }
 
-    # As the language host does it: in a stack that is made for this run.
+    # As the language host does it: in a stack of its own.
     pulumi.runtime.settings.set_root_resource(None)  # type: ignore[arg-type]
     _sync_await(pulumi.runtime.run_in_stack(_program))
     return recorded

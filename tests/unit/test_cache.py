@@ -1,4 +1,4 @@
-"""How the lab's cache is kept small, on a small copy of one."""
+"""The lab's cache is kept small; here on a small copy of one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / file
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(MIB))
-    # As Go leaves them.
+    # Go leaves them read-only.
     (folder / "mod/example.org/m@v1.0.0").chmod(0o555)
     return folder
 
@@ -36,11 +36,11 @@ def kept(go: Path) -> list[str]:
     return sorted(file for file in files if file not in ("lock", "trimmed"))
 
 
-def test_size_is_without_the_running_lab(go: Path) -> None:
+def test_the_size_does_not_include_the_running_lab(go: Path) -> None:
     assert 5 * MIB <= cache.size() < 5.5 * MIB
 
 
-def test_a_small_cache_is_left_alone_but_for_what_no_build_needs(go: Path) -> None:
+def test_a_small_cache_loses_only_what_no_build_needs(go: Path) -> None:
     cache.trim(most=6 * MIB)
     assert kept(go) == [
         "build/00/a", "mod/cache/download/m.zip", "mod/example.org/m@v1.0.0/a.go"
@@ -56,20 +56,22 @@ def test_a_small_cache_is_left_alone_but_for_what_no_build_needs(go: Path) -> No
         (0.5, []),
     ],
 )
-def test_no_more_goes_than_has_to(go: Path, most: float, left: list[str]) -> None:
+def test_no_more_is_removed_than_necessary(go: Path, most: float, left: list[str]) -> None:
     cache.trim(most=int(most * MIB))
     assert kept(go) == left
     assert (go.parent / "bin/program").exists()
 
 
-def test_without_a_build_since_nobody_looks(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_unless_something_was_built(
+    go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.trim()
     monkeypatch.setattr(cache, "size", lambda: pytest.fail("that takes seconds"))
     cache.trim(most=0)
 
 
 @pytest.mark.parametrize(("free", "emptied"), [(11e9, True), (13e9, False)])
-def test_a_full_disk_is_made_empty_before_a_build(
+def test_a_nearly_full_disk_is_freed_before_a_build(
     go: Path, monkeypatch: pytest.MonkeyPatch, free: float, emptied: bool
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

@@ -10,7 +10,7 @@ import pytest
 import versions
 from addons.monitoring import alerts
 from config import security_groups
-from config.load import SECRET_KEYS
+from config.load import SECRET_KEYS, load
 from docs.schema import keys
 from tests.unit.engine import Run, run
 from tests.unit.monitoring_targets import TARGETS
@@ -23,7 +23,7 @@ BY_HAND = (ROOT / "docs/by-hand.md").read_text()
 PINNED = {
     name: value
     for name, value in vars(versions).items()
-    if name.isupper() and isinstance(value, str)
+    if name.isupper() and isinstance(value, str) and name != "PROGRAM"
 }
 
 
@@ -77,6 +77,22 @@ def test_each_command_of_ours_exists(page: Path) -> None:
         assert importlib.util.find_spec(module), module
         # A decision tells a story; whoever follows a runbook has no other Python with our packages.
         assert python == ".venv/bin/python" or page.parent.name == "decisions", module
+
+
+def test_each_path_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = re.findall(r"`((?:[a-z]+/)+[\w.-]*)`", text)
+    assert "config/ports.py" in named
+    for path in named:
+        # A module may be a file or a package.
+        assert (ROOT / path).exists() or (ROOT / f"{path}.py").exists(), path
+
+
+def test_each_script_on_a_machine_that_a_runbook_names_exists() -> None:
+    scripts = re.findall(r"openstack-kubernetes/current/([\w/.-]+\.sh)", OPERATIONS + BY_HAND)
+    assert scripts
+    for script in scripts:
+        assert (ROOT / "userdata" / script).exists(), script
 
 
 def test_the_lab_asks_for_the_go_that_its_modules_need() -> None:
@@ -137,24 +153,43 @@ def test_each_thing_in_the_cloud_that_a_runbook_names_exists(cluster: Run) -> No
     assert set(named) <= made
 
 
+def _ports(rule: security_groups.Rule) -> str:
+    if rule.first is None:
+        return ""
+    return str(rule.first) if rule.first == rule.last else f"{rule.first}:{rule.last}"
+
+
 def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
     source = "10.9.0.60/32"
-    opened = security_groups.rules(
-        allowed=[], ingress=[], machines=[source], gateways=1, ingress_ports=[],
-        monitored=False, octavia=False,
-    )  # fmt: skip
+    cluster = load(
+        {
+            "externalNetwork": "public",
+            "allowedCidrs": ["203.0.113.0/24"],
+            "image": "debian-13",
+            "flavor": "m1.medium",
+            "workerPools": [
+                {
+                    "name": "metal",
+                    "machines": [
+                        {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
+                    ],
+                }
+            ],
+        },
+        "demo",
+    )
     needed = {
-        (f"demo-{rule.role}", rule.protocol, str(rule.first or ""))
-        for rule in opened
+        (f"demo-{rule.role}", rule.protocol, _ports(rule))
+        for rule in security_groups.rules(cluster)
         if rule.source == source
     }
-    command = r"rule create (\S+) --protocol (\w+)(?: --dst-port (\d+))? --remote-ip "
+    command = r"rule create (\S+) --protocol (\w+)(?: --dst-port ([\d:]+))? --remote-ip "
     assert set(re.findall(command + re.escape(source), BY_HAND)) == needed
 
 
 def test_each_alert_has_its_line_in_the_runbook() -> None:
     # With fewer the loss of one member endangers the majority, which is another alert.
-    five = replace(TARGETS, control_planes=5)
+    five = replace(TARGETS, control_plane_count=5)
     ours = {alert.name for group in alerts.groups(five).values() for alert in group}
     _, _, table = OPERATIONS.partition("| alert | first look |\n")
     rows = re.findall(r"^\| (.*?) \|", table.partition("\n\n")[0], re.MULTILINE)

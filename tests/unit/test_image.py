@@ -1,4 +1,4 @@
-"""The lab's image builder: what it writes, without building anything."""
+"""The lab's image builder and the files it writes, without building anything."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ Package: perl-base
 """
 
 
-def test_packages_bring_what_they_depend_on(tmp_path: Path) -> None:
+def test_packages_come_with_their_dependencies(tmp_path: Path) -> None:
     status = tmp_path / "var/lib/dpkg/status"
     status.parent.mkdir(parents=True)
     status.write_text(STATUS)
@@ -114,7 +114,7 @@ def test_a_module_gets_a_dependency_with_more_files(
     for file in (module / "go.mod", module / "over" / path / "ui/page.html", cached / "web.go"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{file.name}\n")
-    # As Go leaves it.
+    # Go leaves it read-only.
     cached.chmod(0o555)
     monkeypatch.setattr(gobuild, "GO_CACHE", tmp_path / "go")
     monkeypatch.setattr(gobuild, "module_folder", lambda *_: cached)
@@ -169,10 +169,10 @@ def test_the_modules_are_at_the_listed_versions(module: str, path: str, version:
     assert f"{path} {version}" in required(module)
 
 
-def test_the_image_that_takes_snapshots_is_the_one_that_clusters_ask_for() -> None:
+def test_the_image_that_takes_snapshots_has_the_tag_that_clusters_ask_for() -> None:
     assert versions.PYTHON == cluster_versions.SNAPSHOT_PYTHON
 
 
-def test_our_own_charts_say_what_they_are() -> None:
+def test_our_own_charts_have_the_names_of_their_folders() -> None:
     for chart in _OWN.iterdir():
         assert yaml.safe_load((chart / "Chart.yaml").read_text())["name"] == chart.name

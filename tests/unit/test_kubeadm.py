@@ -1,4 +1,4 @@
-"""kubeadm's files say what the configuration says."""
+"""kubeadm's files follow the configuration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from components import kubeadm
-from config.models.kubernetes import AuditLog, Etcd, Oidc
+from config.load import load
 from config.models.machines import Taint
+from tests.unit.engine import MINIMAL
 
 REGISTRATION = kubeadm.Registration(
     name="demo-worker-0",
@@ -22,22 +23,10 @@ REGISTRATION = kubeadm.Registration(
 )
 
 
-def spec(**changes: Any) -> kubeadm.ClusterSpec:
-    values: dict[str, Any] = {
-        "name": "demo",
-        "kubernetes_version": "v1.36.3",
-        "api_name": "api.demo.internal",
-        "certificate_names": ["198.51.100.7"],
-        "pod_cidr": "10.244.0.0/16",
-        "service_cidr": "10.96.0.0/16",
-        "etcd": Etcd(),
-        "audit": AuditLog(),
-        "oidc": None,
-        "image_registry": None,
-        "kubelet": {},
-        "kube_proxy": {},
-    }
-    return kubeadm.ClusterSpec(**{**values, **changes})
+def init_file(**settings: Any) -> str:
+    """`kubeadm-init.yaml` of a cluster with these keys of the configuration."""
+    cluster = load({**MINIMAL, "addons": {}, **settings}, "demo")
+    return kubeadm.init_file(cluster, ["198.51.100.7"], REGISTRATION)
 
 
 def documents(text: str) -> dict[str, Any]:
@@ -49,17 +38,17 @@ def flags(listed: list[dict[str, str]]) -> dict[str, str]:
 
 
 def api_server(**changes: Any) -> dict[str, str]:
-    init = documents(kubeadm.init_file(spec(**changes), REGISTRATION))
+    init = documents(init_file(**changes))
     return flags(init["ClusterConfiguration"]["apiServer"]["extraArgs"])
 
 
-def test_every_node_reaches_the_api_by_its_own_loopback() -> None:
-    init = documents(kubeadm.init_file(spec(), REGISTRATION))
+def test_every_node_reaches_the_api_on_its_own_loopback() -> None:
+    init = documents(init_file())
     assert init["ClusterConfiguration"]["controlPlaneEndpoint"] == "api.demo.internal:7443"
 
 
-def test_people_reach_the_api_by_the_floating_ip() -> None:
-    init = documents(kubeadm.init_file(spec(), REGISTRATION))
+def test_users_reach_the_api_at_the_floating_ip() -> None:
+    init = documents(init_file())
     assert "198.51.100.7" in init["ClusterConfiguration"]["apiServer"]["certSANs"]
 
 
@@ -84,26 +73,24 @@ def test_the_cloud_controller_does_not_take_a_machine_for_a_server_that_is_gone(
     }
 
 
-def test_no_token_stands_in_a_file() -> None:
+def test_no_token_is_in_a_file() -> None:
     join = documents(kubeadm.join_file(REGISTRATION, control_plane=True))["JoinConfiguration"]
     assert join["discovery"] == {"file": {"kubeConfigPath": kubeadm.DISCOVERY_FILE}}
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_audit_log_can_be_switched(enabled: bool) -> None:
-    arguments = api_server(audit=AuditLog(enabled=enabled))
+    arguments = api_server(auditLog={"enabled": enabled})
     assert ("audit-policy-file" in arguments) == enabled
 
 
 def test_oidc_users_cannot_become_system_users() -> None:
-    arguments = api_server(
-        oidc=Oidc.model_validate({"issuerUrl": "https://sso.example.org", "clientId": "k8s"})
-    )
+    arguments = api_server(oidc={"issuerUrl": "https://sso.example.org", "clientId": "k8s"})
     assert arguments["oidc-username-prefix"] == "oidc:"
 
 
 def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
-    kubelet = documents(kubeadm.init_file(spec(kubelet={"failSwapOn": False}), REGISTRATION))[
+    kubelet = documents(init_file(kubelet={"extraConfig": {"failSwapOn": False}}))[
         "KubeletConfiguration"
     ]
     assert kubelet["failSwapOn"] is False

@@ -1,4 +1,4 @@
-"""What the program asks the engine for, so that machines come, change and go as promised."""
+"""The program's requests to the engine: machines come, change and go as promised."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import yaml
 from pulumi.output import UNKNOWN
 
 from components import previous_outputs
+from components.ssh import USERDATA
 from config.errors import ConfigError
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
@@ -40,7 +41,7 @@ def fresh() -> Run:
 
 @pytest.fixture(scope="module")
 def updated() -> Run:
-    """An update of a cluster that is up, with one more worker."""
+    """An update of an existing cluster, with one more worker."""
     return run({"workerCount": 3}, existing=NODES)
 
 
@@ -53,7 +54,7 @@ def command(of: Run, name: str) -> Recorded:
 
 
 def files(of: Recorded) -> dict[str, str]:
-    """The folder that a command's script gets."""
+    """The folder that a command's script is sent."""
     packed = base64.b64decode(of.inputs["stdin"])
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         opened = {name: tar.extractfile(name) for name in tar.getnames()}
@@ -61,7 +62,7 @@ def files(of: Recorded) -> dict[str, str]:
 
 
 def file_of(of: Recorded, name: str) -> str:
-    """One file of it."""
+    """One file of that folder."""
     return files(of)[name]
 
 
@@ -70,7 +71,7 @@ def node_env(of: Recorded) -> dict[str, str]:
     return dict(line.split("=", 1) for line in file_of(of, "node.env").splitlines())
 
 
-def test_a_key_of_the_users_own_ends_with_the_newline_that_ssh_wants() -> None:
+def test_a_users_own_ssh_key_ends_with_the_newline_that_ssh_needs() -> None:
     own = run({"sshPrivateKey": "-----BEGIN\nkey\n-----END"}, secret=["sshPrivateKey"])
     key = file_of(command(own, "demo-worker-0-membership"), "ssh_key")
     assert key == "-----BEGIN\nkey\n-----END\n"
@@ -83,7 +84,7 @@ def test_the_default_cluster_is_highly_available(preview: bool) -> None:
 
 
 def test_a_living_cluster_keeps_its_name() -> None:
-    # As after `pulumi stack rename`: the name is the stack's where none is set.
+    # As after `pulumi stack rename`: the name is the stack's if none is set.
     with pytest.raises(ConfigError, match="clusterName = prod: the cluster of this stack is demo;"):
         run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-control-plane-0"])
     assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
@@ -127,7 +128,7 @@ def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
         [f"local:Command/{name}-handover" for name in GATEWAYS],
     ],
 )
-def test_those_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str]) -> None:
+def test_machines_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str]) -> None:
     each = [fresh.one(*step.split("/")) for step in row]
     assert all(fresh.waits_for(later, earlier) for earlier, later in itertools.pairwise(each))
 
@@ -138,7 +139,7 @@ def test_workers_join_in_parallel(fresh: Run) -> None:
     )
 
 
-def test_workers_join_a_new_cluster_beside_the_other_control_planes(fresh: Run) -> None:
+def test_workers_join_a_new_cluster_alongside_the_other_control_planes(fresh: Run) -> None:
     join = command(fresh, "demo-worker-0-membership")
     assert fresh.waits_for(join, command(fresh, "demo-control-plane-0-membership"))
     assert not fresh.waits_for(join, command(fresh, "demo-control-plane-1-configure"))
@@ -154,7 +155,7 @@ def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(updat
         assert updated.waits_for(server(updated, later), command(updated, f"{earlier}-membership"))
 
 
-def test_what_changes_on_existing_workers_comes_in_turn_and_after_control_planes(
+def test_existing_workers_change_in_turn_and_after_control_planes(
     updated: Run,
 ) -> None:
     change = command(updated, "demo-worker-1-configure")
@@ -200,22 +201,22 @@ def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: 
     assert all(group.create_before_delete for group in groups.values())
 
 
-def test_another_zone_does_not_delete_the_volume_that_etcd_is_on() -> None:
+def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
     made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
     volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
     assert volume.inputs["availabilityZone"] == "b"
     assert volume.ignore_changes == ["availabilityZone", "size"]
 
 
-def test_a_gate_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
+def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     network = fresh.one("network:Network", "demo")
     for name in NODES:
-        gate = command(fresh, f"{name}-membership")
-        assert "cluster/gate.sh leave" in gate.inputs["delete"]
-        assert gate.inputs["triggers"] == [f"{name}-id"]
-        assert gate.delete_before_replace
-        assert gate.deleted_with == network.urn
-        assert fresh.waits_for(gate, server(fresh, name))
+        membership = command(fresh, f"{name}-membership")
+        assert "cluster/drain.sh drain" in membership.inputs["delete"]
+        assert membership.inputs["triggers"] == [f"{name}-id"]
+        assert membership.delete_before_replace
+        assert membership.deleted_with == network.urn
+        assert fresh.waits_for(membership, server(fresh, name))
 
 
 def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
@@ -230,14 +231,14 @@ def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: R
         assert fresh.waits_for(handover, command(fresh, f"{name}-configure"))
 
 
-def test_a_gateway_does_not_go_while_a_node_is_drained_through_it(fresh: Run) -> None:
+def test_a_gateway_stays_while_a_node_is_drained_through_it(fresh: Run) -> None:
     # What depends on something is deleted before it.
     for gateway, node in itertools.product(GATEWAYS, NODES):
         handover = fresh.one("local:Command", f"{gateway}-handover")
         assert fresh.waits_for(command(fresh, f"{node}-membership"), handover)
 
 
-def test_the_only_gateway_hands_over_to_nobody() -> None:
+def test_the_only_gateway_hands_over_to_no_one() -> None:
     handover = run({"gatewayCount": 1}).one("local:Command", "demo-gateway-0-handover")
     assert handover.inputs["environment"]["OTHERS"] == "0"
 
@@ -250,29 +251,35 @@ def test_gateways_change_in_turn_and_before_all_else() -> None:
     assert changed.waits_for(server(changed, "demo-control-plane-0"), last)
 
 
-def test_gateways_listen_to_every_place_where_one_can_be() -> None:
+def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
     for count in (1, 3):
         settings = node_env(command(run({"gatewayCount": count}), "demo-gateway-0-configure"))
         assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
 
 
-def test_no_secret_stands_in_a_command_line(fresh: Run) -> None:
+def test_no_secret_is_in_a_command_line(fresh: Run) -> None:
     for each in [*fresh.all(COMMAND).values(), *fresh.all("local:Command").values()]:
         for text in (each.inputs.get("create"), each.inputs.get("delete")):
             assert text is None or "privateKey" not in text
 
 
-def test_user_data_holds_no_key_but_the_one_time_host_key(fresh: Run) -> None:
+def test_user_data_contains_no_key_but_the_one_time_host_key(fresh: Run) -> None:
     for name, each in fresh.all(SERVER).items():
         keys = [line for line in each.inputs["userData"].splitlines() if "privateKey" in line]
         assert len(keys) == 1, name
         assert "one-time-host-key privateKey" in keys[0]
 
 
-def test_control_planes_can_read_encrypted_secrets_also_without_encryption() -> None:
+def test_user_data_is_smaller_than_nova_allows(fresh: Run) -> None:
+    # Base64, as the API takes it; the limit is in nova/api/openstack/compute/schemas/servers.py.
+    for name, each in fresh.all(SERVER).items():
+        assert len(base64.b64encode(each.inputs["userData"].encode())) < 65535, name
+
+
+def test_control_planes_can_read_encrypted_secrets_even_without_encryption() -> None:
     for encrypt, first in ((True, "secretbox"), (False, "identity")):
-        bootstrap = command(run({"encryptionAtRest": encrypt}), "demo-control-plane-0-configure")
-        document = yaml.safe_load(file_of(bootstrap, "etc/encryption.yaml"))
+        configure = command(run({"encryptionAtRest": encrypt}), "demo-control-plane-0-configure")
+        document = yaml.safe_load(file_of(configure, "etc/encryption.yaml"))
         assert list(document["resources"][0]["providers"][0]) == [first]
 
 
@@ -283,7 +290,7 @@ def test_every_connection_checks_the_host_key(fresh: Run) -> None:
         assert "proxy" not in connection or connection["proxy"]["hostKey"]
 
 
-def test_what_clears_up_on_destroy_has_the_login_of_the_stack() -> None:
+def test_the_cloud_cleanup_on_destroy_has_the_login_of_the_stack() -> None:
     password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
     cleared = run(password).one("local:Command", "demo-cloud-cleanup")
     assert cleared.inputs["delete"].endswith("-m commands.cloud_cleanup demo")
@@ -293,7 +300,7 @@ def test_what_clears_up_on_destroy_has_the_login_of_the_stack() -> None:
     }
 
 
-def test_only_allowed_networks_get_in(fresh: Run) -> None:
+def test_only_allowed_networks_reach_the_gateways(fresh: Run) -> None:
     rules = fresh.all("secGroupRule:SecGroupRule").values()
     from_outside = {r.inputs["remoteIpPrefix"] for r in rules if "remoteIpPrefix" in r.inputs}
     assert from_outside == {"203.0.113.0/24"}
@@ -306,7 +313,7 @@ def test_only_allowed_networks_get_in(fresh: Run) -> None:
         ({"existingNetwork": {"network": "tenant", "subnet": "servers"}}, "10.0.0.0/8"),
     ],
 )
-def test_load_balancers_reach_workers_by_rules_of_the_clusters_own(
+def test_load_balancers_reach_workers_by_the_clusters_own_rules(
     more: dict[str, object], subnet: str
 ) -> None:
     addons = {"cni": {"kind": "none"}, "cinderCsi": {"enabled": False}}
@@ -327,7 +334,7 @@ def test_only_gateways_may_carry_a_second_address(fresh: Run) -> None:
     assert sorted(carrying) == GATEWAYS
 
 
-def test_a_secret_among_the_add_ons_hides_the_charts_values() -> None:
+def test_a_secret_among_the_add_ons_conceals_the_charts_values() -> None:
     addons = {"cni": {"kind": "none"}, "cinderCsi": {"enabled": False}}
     chosen = {"addons": {**addons, "metricsServer": {"values": {"a": "hidden"}}}}
     values = ("demo-addons-metrics-server", "values")
@@ -347,7 +354,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 BUCKET = {"endpoint": "https://object.example.org/", "name": "backups", "accessKey": "AKEY"}
 
 
-def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with() -> None:
+def test_control_planes_know_their_bucket_and_the_first_one_the_snapshot_to_restore() -> None:
     name = "demo-12345678/20261122T010000Z-demo-control-plane-1.db.gz"
     made = run(
         {"backup": {"bucket": BUCKET, "restore": name}, "backupSecretKey": "very-secret"},
@@ -360,7 +367,7 @@ def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with()
     assert node_env(first)["RESTORE"] == name
     assert "RESTORE" not in node_env(second)
     assert "very-secret" not in file_of(first, "node.env")
-    # The other machines have nothing to do with it.
+    # The other machines do not need it.
     for other in (
         "demo-worker-0-configure",
         "demo-gateway-0-configure",
@@ -369,7 +376,7 @@ def test_control_planes_know_their_bucket_and_the_first_one_what_to_begin_with()
         assert "bucket.env" not in files(command(made, other))
 
 
-def test_without_backups_no_timer_is_asked_for(fresh: Run) -> None:
+def test_without_backups_there_is_no_timer(fresh: Run) -> None:
     assert node_env(command(fresh, "demo-control-plane-0-configure"))["BACKUP_HOURS"] == "6"
     none = run({"backup": {"enabled": False}})
     assert "BACKUP_HOURS" not in node_env(command(none, "demo-control-plane-0-configure"))
@@ -391,7 +398,7 @@ def test_packages_may_come_from_mirrors() -> None:
         assert "CONTAINERD_PACKAGES" not in settings
 
 
-def test_the_contract_names_all_that_a_folder_holds() -> None:
+def test_the_contract_names_everything_in_a_folder() -> None:
     everything = run(
         {
             "packageMirrors": {
@@ -421,8 +428,12 @@ def test_the_contract_names_all_that_a_folder_holds() -> None:
         secret=["backupSecretKey"],
     )
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
-    held = {name.rpartition("/")[2] for each in folders for name in files(each)}
-    assert {"proxy.env", "oidc-ca.crt", "cluster/gate.sh", "host_key"} <= held
+    # The scripts are sent as whole folders, which the contract names.
+    sent = {name for each in folders for name in files(each)}
+    scripts = {name for name in sent if (USERDATA / name).exists()}
+    held = {name.rpartition("/")[2] for name in sent - scripts}
+    held |= {name.partition("/")[0] for name in scripts}
+    assert {"proxy.env", "oidc-ca.crt", "cluster", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
     assert {"KUBERNETES_PACKAGES", "IMAGE_REGISTRY", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
     contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))
@@ -434,15 +445,15 @@ def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None
         assert "apt" not in yaml.safe_load(each.inputs["userData"])
 
 
-def test_a_machine_that_exists_already_joins_without_a_server() -> None:
+def test_an_existing_machine_joins_without_a_server() -> None:
     joined = run({"workerPools": [METAL]})
     assert "metal-a" not in joined.all(SERVER)
-    bootstrap = command(joined, "metal-a-configure").inputs["connection"]
-    assert bootstrap["host"] == "10.8.1.5"
-    assert bootstrap["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
+    configure = command(joined, "metal-a-configure").inputs["connection"]
+    assert configure["host"] == "10.8.1.5"
+    assert configure["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
 
 
-def test_a_machine_that_exists_already_may_do_what_a_node_may(fresh: Run) -> None:
+def test_an_existing_machine_reaches_what_a_node_reaches(fresh: Run) -> None:
     def opened(to: Run, key: str, source: str) -> list[tuple[str, ...]]:
         rules = to.all("secGroupRule:SecGroupRule").values()
         fields = ("securityGroupId", "protocol", "portRangeMin")
@@ -465,7 +476,7 @@ def test_a_server_can_boot_from_a_volume() -> None:
     assert "imageName" not in server(booted, "demo-worker-0").inputs
 
 
-def test_last_outputs_that_are_just_being_written_are_read_again(
+def test_outputs_that_are_being_written_are_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The lab saw "failed to load checkpoint: EOF" once in many runs.

@@ -1,4 +1,4 @@
-"""The lab's tool chain: which versions, whose plugin, complete folders."""
+"""The lab's tool chain: versions, origin of plugins, complete folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.toolchain import download, files, plugins, versions
 
 def test_every_plugin_in_the_requirements_can_be_built() -> None:
     wanted = versions.plugins()
-    assert {"openstack", "kubernetes", "tls", "command"} <= wanted.keys()
+    assert {"openstack", "kubernetes", "tls", "command", "random"} <= wanted.keys()
     for name in wanted:
         assert (versions.GO / name / "go.mod").exists(), name
 
@@ -43,7 +43,7 @@ def test_a_plugin_without_our_mark_is_official_and_stays_as_it_is(plugin: Path) 
     assert [p.name for p in plugin.iterdir()] == ["pulumi-resource-tls"]
 
 
-def test_our_mark_is_seen(plugin: Path) -> None:
+def test_a_plugin_with_our_mark_is_the_labs(plugin: Path) -> None:
     (plugin / plugins.MARK).touch()
     assert plugins.origin("tls", "1.0.0") == "lab"
 
@@ -79,7 +79,7 @@ def test_only_builds_of_the_same_program_are_removed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A release server of its own with the release 1.2.3; yields the folder it serves."""
+    """Start a server with the release 1.2.3; yields the folder it serves."""
     folder = tmp_path / "served"
     folder.mkdir()
     archive = folder / f"pulumi-v1.2.3-{download.system()}.tar.gz"
@@ -107,7 +107,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_release_is_unpacked_when_its_sum_is_right(release: Path, tmp_path: Path) -> None:
+def test_a_release_is_unpacked_when_its_checksum_is_right(release: Path, tmp_path: Path) -> None:
     assert download.reachable("1.2.3")
     assert not (tmp_path / "bin").exists()
     download.cli("1.2.3", tmp_path / "bin" / "pulumi-release")
@@ -115,7 +115,7 @@ def test_a_release_is_unpacked_when_its_sum_is_right(release: Path, tmp_path: Pa
     assert [p.name for p in (tmp_path / "bin").iterdir()] == ["pulumi-release"]
 
 
-def test_a_release_with_another_sum_is_refused(release: Path, tmp_path: Path) -> None:
+def test_a_release_with_a_wrong_checksum_is_refused(release: Path, tmp_path: Path) -> None:
     sums = release / "pulumi-1.2.3-checksums.txt"
     sums.write_text(sums.read_text().replace(sums.read_text()[:8], "00000000"))
     with pytest.raises(LabError, match="checksum"):
@@ -123,7 +123,7 @@ def test_a_release_with_another_sum_is_refused(release: Path, tmp_path: Path) ->
     assert not (tmp_path / "bin" / "pulumi-release").exists()
 
 
-def test_a_release_that_is_not_served_means_building(release: Path, tmp_path: Path) -> None:
+def test_a_release_that_is_not_served_counts_as_unreachable(release: Path, tmp_path: Path) -> None:
     assert not download.reachable("9.9.9")
     with pytest.raises(download.UnreachableError):
         download.cli("9.9.9", tmp_path / "pulumi-release")

@@ -1,0 +1,28 @@
+"""What the components of one cluster share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from components.network import Network
+from components.node_folder import machine_variables
+from components.pki import Pki
+from components.rollout import RolloutOrder
+from config.models.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A cluster's configuration, and what exists before its first machine."""
+
+    cluster: Cluster
+    network: Network
+    pki: Pki
+    rollout: RolloutOrder
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The `node.env` keys that are the same on every machine."""
+        return machine_variables(self.cluster)

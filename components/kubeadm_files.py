@@ -1,0 +1,80 @@
+"""The files of a control plane: kubeadm's configuration, CAs, what the API server reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+
+from components import kubeadm
+from components.pki import Pki
+from config.models.cluster import Cluster
+from config.models.machines import Taint
+
+CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+
+
+def kubeadm_files(
+    cluster: Cluster,
+    name: str,
+    index: int,
+    *,
+    provider_id: pulumi.Output[str],
+    floating_ip: pulumi.Output[str],
+) -> dict[str, pulumi.Input[str]]:
+    """`kubeadm init` and `kubeadm join` of the control plane with this name and number."""
+
+    def registration(provider: str) -> kubeadm.Registration:
+        return kubeadm.Registration(
+            name=name,
+            address=str(cluster.addresses.control_planes[index]),
+            provider_id=provider,
+            taints=[CONTROL_PLANE_TAINT],
+            external_cloud_provider=cluster.addons.cloud_controller_manager.enabled,
+            ignore_preflight_errors=cluster.kubeadm.ignore_preflight_errors,
+        )
+
+    return {
+        "kubeadm-init.yaml": pulumi.Output.all(provider_id, floating_ip).apply(
+            lambda both: kubeadm.init_file(
+                cluster, _certificate_names(cluster, both[1]), registration(both[0])
+            )
+        ),
+        "kubeadm-join.yaml": provider_id.apply(
+            lambda provider: kubeadm.join_file(registration(provider), control_plane=True)
+        ),
+    }
+
+
+def _certificate_names(cluster: Cluster, floating_ip: str) -> Sequence[str]:
+    """Names and addresses in the API server's certificate, besides the node's own."""
+    names = [cluster.api_name, "127.0.0.1", str(cluster.addresses.vip), floating_ip]
+    return names if cluster.dns_name is None else [*names, cluster.dns_name.rstrip(".")]
+
+
+def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
+    """The CAs and the service-account key, below `pki/` as kubeadm names them."""
+    return {
+        "pki/ca.crt": pki.cluster_ca.public,
+        "pki/ca.key": pki.cluster_ca.private,
+        "pki/front-proxy-ca.crt": pki.front_proxy_ca.public,
+        "pki/front-proxy-ca.key": pki.front_proxy_ca.private,
+        "pki/etcd/ca.crt": pki.etcd_ca.public,
+        "pki/etcd/ca.key": pki.etcd_ca.private,
+        "pki/sa.pub": pki.service_account.public,
+        "pki/sa.key": pki.service_account.private,
+    }
+
+
+def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]:
+    """What the API server reads in /etc/kubernetes, below `etc/`."""
+    files: dict[str, pulumi.Input[str]] = {
+        "etc/encryption.yaml": pki.encryption_key.apply(
+            lambda key: kubeadm.encryption_configuration(key, encrypt=cluster.encryption_at_rest)
+        )
+    }
+    if cluster.audit_log.enabled:
+        files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
+    if cluster.oidc is not None and cluster.oidc.ca_certificate is not None:
+        files["etc/oidc-ca.crt"] = cluster.oidc.ca_certificate
+    return files

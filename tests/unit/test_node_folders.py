@@ -1,0 +1,94 @@
+"""Each machine is sent every script that it runs, and what those source, run and read."""
+
+from __future__ import annotations
+
+import base64
+import io
+import posixpath
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+
+import pytest
+import yaml
+
+from components.ssh import scripts
+from tests.unit.engine import MINIMAL, Recorded, Run, run
+
+EVERYTHING = {
+    "addons": {**MINIMAL["addons"], "kured": {"enabled": True}},
+    "backup": {"bucket": {"endpoint": "https://s3.example.org", "name": "b", "accessKey": "A"}},
+    "backupSecretKey": "very-secret",
+    "controlPlane": {"etcdVolume": {"size": 10}},
+}
+
+# From the folder of the run, from the folder of the script, and from those that are installed.
+FROM_HERE = re.compile(r'"\$HERE/([\w./-]+)"')
+FROM_ITSELF = re.compile(r'source "\$\(dirname -- "\$\{BASH_SOURCE\[0\]\}"\)/([\w./-]+)"')
+FILES = re.compile(r'"\$FILES/([\w./-]+)"')
+INSTALLED = re.compile(r"[$@]SCRIPTS_DIR@?/([\w-]+/[\w-]+\.sh)")
+
+
+@pytest.fixture(scope="module")
+def made() -> Run:
+    return run(EVERYTHING, secret=["backupSecretKey"])
+
+
+def folder(of: Recorded) -> dict[str, str]:
+    """What a command's script gets."""
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(of.inputs["stdin"]))) as tar:
+        opened = {name: tar.extractfile(name) for name in tar.getnames()}
+        return {name: file.read().decode() for name, file in opened.items() if file}
+
+
+def named(name: str, text: str) -> Iterator[str]:
+    """The files that a file names."""
+    own = posixpath.dirname(name)
+    for path in FROM_HERE.findall(text) + INSTALLED.findall(text):
+        # The folder of files of each folder of scripts.
+        if not path.endswith("/files"):
+            yield path
+    yield from (posixpath.normpath(f"{own}/{path}") for path in FROM_ITSELF.findall(text))
+    yield from (f"{own}/files/{path}" for path in FILES.findall(text))
+
+
+def needed(script: str, files: Mapping[str, str]) -> set[str]:
+    """The script, and all that it names, directly or through others."""
+    seen: set[str] = set()
+    ends = [script]
+    while ends:
+        name = ends.pop()
+        if name not in seen:
+            seen.add(name)
+            ends += named(name, files.get(name, ""))
+    return seen
+
+
+def test_each_machine_is_sent_all_that_its_scripts_need(made: Run) -> None:
+    checked: dict[str, set[str]] = {}
+    for name, command in made.all("remote:Command").items():
+        files = folder(command)
+        for line in filter(None, (command.inputs.get("create"), command.inputs.get("delete"))):
+            (script,) = re.findall(r"bash \./(\S+) ", line)
+            checked[script] = needed(script, files)
+            assert checked[script] <= files.keys(), f"{name} runs {script}"
+    # The patterns see what they are for.
+    seen = checked["gateway/gateway.sh"]
+    assert {"lib/lib.sh", "lib/messages.sh", "install/install.sh", "gateway/reboot.sh"} <= seen
+    assert {"lib/files/haproxy.cfg", "install/files/openstack-kubernetes-updates.timer"} <= seen
+
+
+def test_a_gateway_boots_with_all_that_it_needs() -> None:
+    sent = scripts("lib", "gateway")
+    # It does without this one until the first connection.
+    assert needed("gateway/gateway.sh", sent) - sent.keys() == {"install/install.sh"}
+
+
+def test_the_user_data_of_a_gateway_has_room_left(made: Run) -> None:
+    text = made.one("instance:Instance", "demo-gateway-0").inputs["userData"]
+    written = {file["path"] for file in yaml.safe_load(text)["write_files"]}
+    sent = scripts("lib", "gateway")
+    assert {f"/etc/openstack-kubernetes/boot/{name}" for name in sent} <= written
+    assert sum(len(each.encode()) for each in sent.values()) < 32 * 1024
+    # Nova takes 65535 bytes; the keys and certificates here are shorter than real ones.
+    assert len(base64.b64encode(text.encode())) < 60_000
