@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
+from config import ports
+
 USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 
 # Everything that would act on the real machine, or reach another one.
 FAKED = (
-    "apt-get", "blkid", "crictl", "curl", "df", "e2fsck", "findfs", "haproxy", "ip",
-    "journalctl", "keepalived", "kubeadm", "kubectl", "kubelet", "mkfs.ext4", "mount",
-    "mountpoint", "openssl", "ss", "ssh", "sshd", "sync", "sysctl", "systemctl",
+    "apt-get", "apt-mark", "blkid", "containerd", "crictl", "ctr", "curl", "df", "dpkg-query",
+    "e2fsck", "findfs", "haproxy", "ip", "journalctl", "keepalived", "kubeadm", "kubectl",
+    "kubelet", "mkfs.ext4", "modprobe", "mount", "mountpoint", "nft", "openssl", "ss", "ssh",
+    "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
 )  # fmt: skip
 
 # Answers by the first rule whose pattern is found in "program argument argument ...".
@@ -116,6 +119,8 @@ class Machine:
             "proc/sys/net/ipv4/ip_nonlocal_bind": "1\n",
         }.items():
             self.place(path, text)
+        # systemd is running.
+        (self.root / "run/systemd/system").mkdir(parents=True)
 
     def write(self, name: str, text: str) -> None:
         """Put a file into the folder of the run."""
@@ -217,6 +222,7 @@ class Machine:
         assert positions == sorted(p for p in positions if p is not None), calls
 
 
+# What every node.env has (components/node_folder.py).
 COMMON = {
     "CLUSTER_NAME": "demo",
     "KUBERNETES_VERSION": "v1.36.3",
@@ -224,7 +230,14 @@ COMMON = {
     "CONTROL_PLANE_ADDRESSES": "10.8.0.21 10.8.0.22 10.8.0.23 10.8.0.24 10.8.0.25",
     "NODE_HOSTS": "10.8.0.21=demo-control-plane-0 10.8.0.22=demo-control-plane-1",
     "IGNORE_PREFLIGHT_ERRORS": "Swap",
-}
+    **{
+        f"{name}_PORT": str(getattr(ports, name))
+        for name in (
+            "API", "LOCAL_API", "ETCD_CLIENT", "ETCD_PEER", "FIRST_GATEWAY_SSH", "HTTP", "HTTPS",
+            "INGRESS_HTTP", "INGRESS_HTTPS", "HAPROXY_HEALTH", "GATEWAY_STATUS", "NODE_EXPORTER",
+        )
+    },
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""backup.sh: snapshots of etcd on the disk and in the bucket, and what the alerts are told."""
+"""backup.sh: snapshots of etcd on the disk and in the bucket, and the metrics for the alerts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def take(machine: Machine) -> Result:
     return machine.run("backup/backup.sh", "take")
 
 
-def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) -> None:
+def test_a_snapshot_is_on_the_disk_for_root_only(make: Callable[..., Machine]) -> None:
     machine = make()
     result = take(machine)
     assert result.status == 0, result
@@ -69,7 +69,7 @@ def test_a_snapshot_is_on_the_disk_for_root_alone(make: Callable[..., Machine]) 
     assert not machine.called("curl")
 
 
-def test_the_oldest_of_this_control_plane_go(make: Callable[..., Machine]) -> None:
+def test_the_oldest_of_this_control_plane_are_deleted(make: Callable[..., Machine]) -> None:
     machine = make()
     for name in ("20260101T000000Z-demo-control-plane-0", "20260102T000000Z-demo-control-plane-0"):
         machine.place(f"{BACKUPS}/{name}.db.gz")
@@ -84,11 +84,11 @@ def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> 
     machine.answer("^df ", "Avail\n1999\n")
     result = take(machine)
     assert result.status == 1
-    assert "has 1999 bytes left, and 2000 are asked for, as etcd's database has 1000" in result.log
+    assert "has 1999 bytes left, and needs 2000, because etcd's database has 1000" in result.log
     assert not machine.called("snapshot save")
 
 
-def test_a_snapshot_that_failed_is_none(make: Callable[..., Machine]) -> None:
+def test_a_failed_snapshot_leaves_nothing(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^crictl exec", status=1, complains="context deadline exceeded\n")
     result = take(machine)
@@ -98,20 +98,20 @@ def test_a_snapshot_that_failed_is_none(make: Callable[..., Machine]) -> None:
     assert not list((machine.root / BACKUPS).iterdir())
 
 
-def test_what_is_cut_off_from_the_others_does_not_pass_for_new(
+def test_the_snapshot_of_a_member_without_majority_does_not_count_as_new(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
     machine.answer("endpoint health", status=1)
     result = take(machine)
     assert result.status == 1
-    assert "stays on this disk: this etcd has no majority" in result.log
+    assert "stays on this disk and is not copied: this etcd has no majority" in result.log
     assert list((machine.root / BACKUPS).iterdir())
     assert not machine.called("--upload-file")
     assert not machine.has(METRICS)
 
 
-def test_a_bucket_that_cannot_be_listed_is_told(make: Callable[..., Machine]) -> None:
+def test_a_bucket_that_cannot_be_listed_is_an_error(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     store(machine, "list-type=2", "<IsTruncated>true</IsTruncated>")
     result = take(machine)
@@ -120,7 +120,7 @@ def test_a_bucket_that_cannot_be_listed_is_told(make: Callable[..., Machine]) ->
     assert "the bucket backups cannot be listed" in result.log
 
 
-def test_where_no_etcd_runs_it_says_so(make: Callable[..., Machine]) -> None:
+def test_a_machine_without_etcd_says_so(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^crictl ps", "")
     result = take(machine)
@@ -128,7 +128,7 @@ def test_where_no_etcd_runs_it_says_so(make: Callable[..., Machine]) -> None:
     assert "no etcd runs on this machine" in result.log
 
 
-def test_the_bucket_gets_a_copy_below_the_clusters_name(make: Callable[..., Machine]) -> None:
+def test_the_bucket_gets_a_copy_in_the_clusters_folder(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     result = take(machine)
     assert result.status == 0, result
@@ -146,7 +146,7 @@ def test_the_secret_key_is_in_no_command_line_and_no_log(make: Callable[..., Mac
     assert "cr\\et" not in "".join(machine.calls) + result.log + machine.journal
 
 
-def test_the_oldest_in_the_bucket_go_of_this_control_plane_only(
+def test_the_oldest_of_this_control_plane_are_deleted_from_the_bucket(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
@@ -177,7 +177,7 @@ def test_a_refused_copy_says_why_and_keeps_the_one_on_the_disk(
 
 
 @pytest.mark.parametrize("bucket", [False, True])
-def test_the_alerts_are_told_when_there_was_last_one(
+def test_a_metric_says_when_the_newest_was_taken(
     make: Callable[..., Machine], bucket: bool
 ) -> None:
     machine = make(bucket=bucket)
@@ -186,7 +186,7 @@ def test_the_alerts_are_told_when_there_was_last_one(
     told = dict(re.findall(line, machine.read(METRICS), re.MULTILINE))
     assert set(told) == ({"disk", "bucket"} if bucket else {"disk"})
     assert all(int(each) > 1_700_000_000 for each in told.values())
-    # node-exporter is nobody in particular.
+    # node-exporter is an unprivileged user.
     assert (machine.root / METRICS).stat().st_mode & 0o777 == 0o644
 
 
@@ -209,17 +209,17 @@ def test_a_proxy_leads_to_the_store(make: Callable[..., Machine]) -> None:
     assert take(machine).status == 0
 
 
-def test_a_store_that_falls_silent_is_asked_again(make: Callable[..., Machine]) -> None:
+def test_a_store_that_does_not_answer_is_asked_again(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     machine.answer("^curl .*--upload-file", "000", status=28, complains="timed out\n", times=2)
     assert take(machine).status == 0
     assert len(machine.called("--upload-file")) == 3
 
 
-def test_a_store_that_stays_silent_is_named(make: Callable[..., Machine]) -> None:
+def test_a_store_that_never_answers_is_named(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     machine.answer("^curl .*--upload-file", "000", status=28, complains="timed out\n")
     result = take(machine)
     assert result.status == 1
     assert "timed out" in result.log
-    assert "https://object.example.org/backups answers nothing whole" in result.log
+    assert "https://object.example.org/backups answers nothing" in result.log

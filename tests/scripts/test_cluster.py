@@ -1,4 +1,4 @@
-"""cluster.sh: tokens, the discovery file, etcd on other control planes."""
+"""What the scripts of cluster/ share: tokens, the discovery file, etcd on other control planes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import yaml
 
 from tests.scripts.conftest import Machine, Result
 
+FILES = ("kubectl", "tokens", "etcdctl", "etcd-members")
+
 
 def cluster(machine: Machine, commands: str) -> Result:
-    """Run commands with the settings and cluster.sh loaded."""
-    return machine.lib(f"load_env\nsource ./cluster/cluster.sh\n{commands}")
+    """Run commands with the settings and the files of cluster/ loaded."""
+    files = " ".join(f"./cluster/{name}.sh" for name in FILES)
+    return machine.lib(f"load_env\nfor file in {files}; do source $file; done\n{commands}")
 
 
-def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
+def test_a_token_expires_is_secret_and_is_deleted(machine: Machine) -> None:
     machine.write("kubeconfig", "")
     result = cluster(machine, 'mint_token\necho "$token"')
     token_id, secret = result.stdout.strip().split(".")
@@ -23,6 +26,9 @@ def test_a_token_is_short_lived_secret_and_deleted(machine: Machine) -> None:
     assert yaml.safe_load(manifest)["stringData"]["token-secret"] == secret
     assert "auth-extra-groups: system:bootstrappers:kubeadm:default-node-token" in manifest
     assert "expiration: 20" in manifest
+    # As the API server and kubeadm know them.
+    assert 'usage-bootstrap-authentication: "true"' in manifest
+    assert 'usage-bootstrap-signing: "true"' in manifest
     assert machine.calls[-1].endswith(
         f"delete secret bootstrap-token-{token_id} --ignore-not-found"
     )
@@ -48,7 +54,9 @@ def test_the_discovery_file_trusts_the_ca_of_the_admin_kubeconfig(machine: Machi
     assert 'token: "abc.def"' in result.stdout
 
 
-def test_a_dead_etcd_asks_the_next_one_and_the_own_one_never(machine: Machine) -> None:
+def test_a_dead_etcd_is_followed_by_the_next_and_the_own_one_is_never_asked(
+    machine: Machine,
+) -> None:
     machine.answer(
         "get pods -l component=etcd",
         "etcd-a a True\netcd-own demo-node True\netcd-b b False\netcd-c c True\n",

@@ -1,4 +1,4 @@
-"""control-plane.sh: who initialises, who joins, and that no data is lost."""
+"""control-plane.sh: which one initializes, which ones join, and that no data is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def others(machine: Machine, **answers: str) -> None:
 
 @pytest.fixture
 def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
-    """A control plane's machine, alone in the world."""
+    """A control plane's machine, when no other one answers."""
 
     def machine(**values: str) -> Machine:
         made = make_machine(
@@ -49,7 +49,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 "ROLE": "control-plane",
                 "NODE_NAME": "demo-control-plane-0",
                 "NODE_IP": MINE,
-                "INITIALISE": "true",
+                "INITIALIZE": "true",
                 "ETCD_DEVICE": "",
                 "ETCD_IMAGE": "r.example/etcd/etcd:v1",
                 **values,
@@ -72,8 +72,8 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
     return machine
 
 
-def converge(machine: Machine) -> Result:
-    return machine.run("control-plane/control-plane.sh", "converge")
+def configure(machine: Machine) -> Result:
+    return machine.run("control-plane/control-plane.sh", "configure")
 
 
 def member(machine: Machine, version: str = "v1.36.3") -> Machine:
@@ -105,9 +105,11 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
 # --- the first one ------------------------------------------------------------------------------
 
 
-def test_with_nobody_there_the_designated_one_initialises(make: Callable[..., Machine]) -> None:
+def test_with_no_other_control_plane_the_designated_one_initializes(
+    make: Callable[..., Machine],
+) -> None:
     machine = make()
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     machine.order("fake-install all", "systemctl is-enabled", "kubeadm init --config")
     command = machine.called("kubeadm init --config")[0]
@@ -125,37 +127,38 @@ def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Mac
         "^kubeadm init",
         does="assert os.path.exists(here + '/../root/etc/kubernetes/pki/etcd/ca.key')",
     )
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     pki = machine.root / "etc/kubernetes/pki"
     assert (pki / "ca.key").stat().st_mode & 0o777 == 0o600
     assert (pki / "ca.crt").stat().st_mode & 0o777 == 0o644
     assert (machine.root / "etc/kubernetes/audit.yaml").stat().st_mode & 0o777 == 0o600
 
 
-def test_another_one_does_not_initialise(make: Callable[..., Machine]) -> None:
-    machine = make(INITIALISE="false")
-    result = converge(machine)
+def test_another_one_does_not_initialize(make: Callable[..., Machine]) -> None:
+    machine = make(INITIALIZE="false")
+    result = configure(machine)
     assert result.status == 1
     assert "no other control plane answers" in result.log
-    assert "INITIALISE is not true here" in result.log
-    assert not machine.called("kubeadm")[1:]
+    assert "INITIALIZE is not true here" in result.log
+    assert not machine.called("kubeadm init")
+    assert not machine.called("kubeadm join")
 
 
-def test_beside_a_cluster_that_is_ill_nobody_initialises(make: Callable[..., Machine]) -> None:
+def test_next_to_an_unhealthy_cluster_no_one_initializes(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a23=LISTENING)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "something listens at 10.8.0.23" in result.log
     assert not machine.called("kubeadm init")
     assert not machine.called("kubeadm join")
 
 
-def test_an_ill_cluster_that_recovers_is_joined(make: Callable[..., Machine]) -> None:
+def test_an_unhealthy_cluster_that_recovers_is_joined(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a23=READY)
     machine.answer("^curl .*https://10.8.0.23:", LISTENING.format(address="10.8.0.23"), times=2)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm join")
     assert not machine.called("kubeadm init")
 
@@ -164,7 +167,7 @@ def test_etcd_data_of_an_earlier_life_is_not_overwritten(make: Callable[..., Mac
     machine = make()
     data = machine.place("var/lib/etcd/member/wal")
     os.utime(data, (1_800_000_000, 1_800_000_000))
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "member holds the data of an etcd that ran, last written 20270115T080000Z" in result.log
     for verb in ("adopt", "reset"):
@@ -174,43 +177,49 @@ def test_etcd_data_of_an_earlier_life_is_not_overwritten(make: Callable[..., Mac
     assert not machine.called("kubeadm init")
 
 
-def test_a_failed_init_shows_the_kubelets_last_words(make: Callable[..., Machine]) -> None:
+def test_a_failed_init_shows_the_end_of_the_kubelets_log(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^kubeadm init", status=1, complains="timed out waiting\n")
     machine.answer("^journalctl .*kubelet", "swap is on\n")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     for part in ("timed out waiting", "swap is on", 'step "kubeadm init"'):
         assert part in result.log
 
 
-def test_an_init_cut_before_the_api_came_up_starts_anew(make: Callable[..., Machine]) -> None:
+def test_an_init_interrupted_before_the_api_came_up_starts_again(
+    make: Callable[..., Machine],
+) -> None:
     machine = make()
     machine.place(f"{STATE}/attempt", "init\n")
     data = machine.place("var/lib/etcd/member/wal")
     machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order("kubeadm reset --force", "kubeadm init --config")
     assert not data.exists()
 
 
-def test_an_init_whose_api_came_up_after_the_cut_is_finished(make: Callable[..., Machine]) -> None:
+def test_an_init_whose_api_came_up_after_the_interruption_is_finished(
+    make: Callable[..., Machine],
+) -> None:
     machine = make()
     machine.place(f"{STATE}/attempt", "init\n")
     machine.place("etc/kubernetes/manifests/etcd.yaml")
     data = machine.place("var/lib/etcd/member/wal")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("reset")
     assert "--skip-phases=preflight," in machine.called("kubeadm init")[0]
     assert data.exists()
 
 
-def test_an_init_cut_after_that_is_finished_without_a_reset(make: Callable[..., Machine]) -> None:
+def test_an_init_interrupted_after_that_is_finished_without_a_reset(
+    make: Callable[..., Machine],
+) -> None:
     machine = make()
     machine.place(f"{STATE}/attempt", "init\n")
     machine.place(f"{STATE}/served")
     data = machine.place("var/lib/etcd/member/wal")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("reset")
     assert "--skip-phases=preflight," in machine.called("kubeadm init")[0]
     assert data.exists()
@@ -228,7 +237,7 @@ def test_a_cluster_that_answers_is_joined(make: Callable[..., Machine]) -> None:
         does="import shutil\n"
         "shutil.copy(here + '/../root/run/openstack-kubernetes/discovery.conf', here + '/seen')",
     )
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert "the API answers at 10.8.0.24" in result.log
     assert not machine.called("kubeadm init")
@@ -268,7 +277,7 @@ def test_one_that_joins_with_new_names_gets_them_into_its_certificate(
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
     )
     machine.answer("get configmap kubeadm-config .*annotations", stored)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     machine.order(
         "kubeadm join", "init phase upload-config all", "init phase certs apiserver",
@@ -277,13 +286,13 @@ def test_one_that_joins_with_new_names_gets_them_into_its_certificate(
     assert machine.has(f"{STATE}/kubeadm-init.sha256")
 
 
-def test_one_that_joins_a_cluster_that_knows_the_configuration_makes_nothing_anew(
+def test_one_that_joins_a_cluster_with_its_configuration_generates_nothing_again(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
     others(machine, a22=READY)
     machine.answer("^kubeadm join", does=JOINED)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("init phase")
     assert machine.has(f"{STATE}/kubeadm-init.sha256")
 
@@ -307,7 +316,7 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         "get configmap kubeadm-config .*ClusterConfiguration", "kubernetesVersion: v1.36.2\n"
     )
     machine.answer("get configmap kubeadm-config .*annotations", "older")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     machine.order(
         "kubeadm join", "kubeadm upgrade apply --yes", "init phase upload-config all",
@@ -324,9 +333,9 @@ def test_one_that_joins_an_older_cluster_stays_undone_when_its_node_is_not_ready
     others(machine, a22=READY)
     machine.answer("^kubeadm join", does=JOINED.replace("v1.36.3", "v1.36.2"))
     machine.answer("get node demo-control-plane-0", "")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
-    assert "its API server runs v1.36.2: run again when it is" in result.log
+    assert "its API server runs v1.36.2: run again when it is Ready" in result.log
     assert not machine.called("kubeadm upgrade")
 
 
@@ -337,7 +346,7 @@ def test_what_the_first_one_stores_is_the_same_for_every_control_plane(
         machine = make(NODE_NAME=name)
         own = f"kind: InitConfiguration\nname: {name}\n"
         machine.write("kubeadm-init.yaml", f"{own}---\nkind: ClusterConfiguration\n")
-        assert converge(machine).status == 0
+        assert configure(machine).status == 0
         return machine.called(f"{ANNOTATION}=")[0].rpartition("=")[2]
 
     assert stored("demo-control-plane-0") == stored("demo-control-plane-1")
@@ -348,30 +357,32 @@ def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Ma
     others(machine, a22=READY)
     machine.answer("member list", MEMBERS + OWN_MEMBER)
     machine.answer("get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|Unknown|gone")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order("delete node demo-control-plane-0", "member remove 22", "kubeadm join")
     assert not machine.called("member remove 11")
 
 
-def test_a_living_machine_of_this_name_is_not_thrown_out(make: Callable[..., Machine]) -> None:
+def test_a_living_machine_of_this_name_is_not_removed(make: Callable[..., Machine]) -> None:
     machine = make()
     others(machine, a22=READY)
     machine.answer(
         "get node demo-control-plane-0", "demo-control-plane-0||||10.8.0.77|v1.36.3|True|ready"
     )
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "Ready at 10.8.0.77, which is not this machine (10.8.0.21)" in result.log
     assert not machine.called("delete node")
 
 
-def test_a_cut_off_join_leaves_etcd_before_anything_is_wiped(make: Callable[..., Machine]) -> None:
+def test_an_interrupted_join_leaves_etcd_before_anything_is_wiped(
+    make: Callable[..., Machine],
+) -> None:
     machine = make()
     machine.place(f"{STATE}/attempt", "join\n")
     machine.place("etc/kubernetes/manifests/etcd.yaml")
     others(machine, a22=READY)
     machine.answer("member list", MEMBERS + OWN_MEMBER)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order(
         "systemctl start kubelet", "member remove 22", "kubeadm reset --force", "kubeadm join"
     )
@@ -381,12 +392,12 @@ def test_a_join_that_etcd_refuses_is_tried_again(make: Callable[..., Machine]) -
     machine = make()
     others(machine, a22=READY)
     machine.answer("^kubeadm join", status=1, complains="too many learner members\n", times=1)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert len(machine.called("kubeadm join")) == 2
     assert len(machine.called("delete secret bootstrap-token-")) == 2
     machine.answer("^kubeadm join", status=1)
     (machine.root / STATE / "member").unlink()
-    result = converge(machine)
+    result = configure(machine)
     assert len(machine.called("kubeadm join")) == 3
     assert "kubeadm join failed 3 times" in result.log
 
@@ -404,20 +415,20 @@ def test_etcd_data_is_stale_where_the_cluster_lives_without_it(
     machine.place("var/lib/etcd/.adopt/snap/db")
     machine.place("var/lib/etcd/.before-restore-20260101T000000Z/snap/db")
     (machine.root / "var/lib/etcd/lost+found").mkdir()
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not data.exists()
     assert list((machine.root / "var/lib/etcd").iterdir()) == []
 
 
-def test_nobody_joins_an_empty_cluster_over_the_data_of_an_older_one(
+def test_no_one_joins_an_empty_cluster_over_the_data_of_an_older_one(
     make: Callable[..., Machine],
 ) -> None:
-    machine = make(INITIALISE="false")
+    machine = make(INITIALIZE="false")
     others(machine, a22=READY)
     machine.answer(BEGAN, "2027-01-15T08:00:01Z")
     data = machine.place("var/lib/etcd/member/wal")
     os.utime(data, (1_800_000_000, 1_800_000_000))
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "was last written 20270115T080000Z, before the cluster that answers began" in result.log
     assert data.exists()
@@ -442,7 +453,7 @@ def volume(make: Callable[..., Machine]) -> Machine:
 
 def test_a_blank_volume_gets_a_file_system(volume: Machine) -> None:
     volume.answer("^blkid -p -s TYPE", status=2)
-    assert converge(volume).status == 0
+    assert configure(volume).status == 0
     volume.order("mkfs.ext4", "systemctl start openstack-kubernetes-etcd-volume", "kubeadm init")
     unit = volume.read("etc/systemd/system/openstack-kubernetes-etcd-volume.service")
     assert "Before=kubelet.service" in unit
@@ -452,7 +463,7 @@ def test_a_blank_volume_gets_a_file_system(volume: Machine) -> None:
 
 def test_a_volume_with_a_file_system_keeps_it(volume: Machine) -> None:
     volume.answer("^blkid -p -s TYPE", "ext4\n")
-    assert converge(volume).status == 0
+    assert configure(volume).status == 0
     assert not volume.called("mkfs")
 
 
@@ -468,7 +479,7 @@ def test_a_volume_with_anything_else_is_not_touched(
     volume: Machine, says: str, status: int, error: str
 ) -> None:
     volume.answer("^blkid -p -s TYPE", says, status=status)
-    result = converge(volume)
+    result = configure(volume)
     assert result.status == 1
     assert error in result.log
     assert not volume.called("mkfs")
@@ -486,8 +497,8 @@ def test_at_boot_the_volume_is_mounted_and_never_formatted(volume: Machine) -> N
 
 def test_nothing_to_do_does_nothing(make: Callable[..., Machine]) -> None:
     machine = member(make())
-    assert converge(machine).status == 0
-    result = converge(machine)
+    assert configure(machine).status == 0
+    result = configure(machine)
     assert result.status == 0
     assert [line for line in machine.called("kubeadm") if "fake-install" not in line] == [
         "kubeadm upgrade node phase kubelet-config"
@@ -512,14 +523,14 @@ def test_a_changed_configuration_is_stored_and_made_into_manifests(
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
     )
     manifest = machine.read("etc/kubernetes/manifests/etcd.yaml")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order(
         "init phase upload-config all", "init phase certs apiserver",
         "init phase control-plane all", "init phase etcd local",
     )  # fmt: skip
     # The same but for its first days: etcd is not restarted.
     assert machine.read("etc/kubernetes/manifests/etcd.yaml") == manifest
-    converge(machine)
+    configure(machine)
     assert not machine.called("init phase")
 
 
@@ -553,7 +564,7 @@ def test_a_changed_configuration_reaches_kube_proxy(make: Callable[..., Machine]
     # The controller has not seen it; then the first pod starts; then it runs.
     machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|1|1", times=2)
     machine.answer("get daemonset kube-proxy -o jsonpath", "5|4|3|", times=1)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     machine.order("replace -f -", "rollout restart daemonset kube-proxy", "annotate configmap")
     [sent] = [each["stdin"] for each in machine.recorded if "replace -f -" in each["line"]]
@@ -566,7 +577,7 @@ def test_kube_proxy_is_left_alone_when_something_else_has_changed(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_kube_proxy(make())
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("rollout")
 
 
@@ -576,23 +587,23 @@ def test_a_kube_proxy_that_does_not_start_stops_the_run_and_is_tried_again(
     machine = with_kube_proxy(make())
     machine.answer("get configmap kube-proxy", "old", times=1)
     machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|1|1")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "kube-proxy does not start with its new configuration" in result.log
     machine.rules = [rule for rule in machine.rules if not rule["times"]]
     machine.answer("get daemonset kube-proxy -o jsonpath", "6|6|1|")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("rollout restart")
 
 
-def test_an_api_server_that_starts_anew_is_waited_for(make: Callable[..., Machine]) -> None:
+def test_an_api_server_that_restarts_is_waited_for(make: Callable[..., Machine]) -> None:
     machine = with_kube_proxy(make())
     machine.environment["RESTART_TIMEOUT"] = "20"
     machine.answer("get configmap kube-proxy", "old", times=1)
     machine.answer("get configmap kube-proxy", status=1, times=1)
     machine.answer("rollout restart", status=1, times=1)
     machine.answer("get daemonset kube-proxy --ignore-not-found", status=1, times=2)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert len(machine.called("rollout restart")) == 2
 
@@ -603,11 +614,11 @@ def test_no_kube_proxy_and_one_that_is_not_upgraded_yet_are_left_alone(
 ) -> None:
     machine = with_kube_proxy(make())
     machine.answer("get daemonset kube-proxy --ignore-not-found", image)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("replace")
 
 
-def test_a_changed_audit_policy_is_read_also_when_the_run_is_cut_off(
+def test_a_changed_audit_policy_is_read_also_when_the_run_is_interrupted(
     make: Callable[..., Machine],
 ) -> None:
     machine = member(make())
@@ -616,11 +627,11 @@ def test_a_changed_audit_policy_is_read_also_when_the_run_is_cut_off(
         "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
     )
     machine.answer("^crictl stop", status=1)
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     machine.answer("^crictl stop")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert len(machine.called("crictl stop")) == 1
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("crictl stop")
 
 
@@ -628,18 +639,18 @@ def test_a_failed_certificate_leaves_the_old_one(make: Callable[..., Machine]) -
     machine = member(make())
     machine.write("kubeadm-init.yaml", "changed\n")
     machine.answer("kubeadm init phase certs", status=1)
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     assert machine.has("etc/kubernetes/pki/apiserver.crt")
     assert machine.has("etc/kubernetes/pki/apiserver.key")
 
 
 def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[..., Machine]) -> None:
     machine = member(make())
-    converge(machine)
+    configure(machine)
     machine.write("etc/audit.yaml", "stricter\n")
     machine.answer("^crictl ps", "new\n")
     machine.answer("^crictl ps", "old\n", times=1)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
 
 
@@ -650,37 +661,39 @@ def test_certificates_are_renewed_before_they_end(make: Callable[..., Machine]) 
     machine.answer(
         "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
     )
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm certs renew all")
     assert len(machine.called("crictl stop")) == 4
 
 
-def test_what_a_cut_off_renewal_did_not_restart_starts_anew(make: Callable[..., Machine]) -> None:
+def test_what_an_interrupted_renewal_did_not_restart_is_restarted(
+    make: Callable[..., Machine],
+) -> None:
     machine = member(make())
     machine.answer("^openssl x509 .*-checkend", status=1, times=1)
     machine.answer(
         "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
     )
     machine.answer("^crictl stop", status=1, times=1)
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     machine.rules = [rule for rule in machine.rules if not rule["times"]]
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("kubeadm certs renew all")
     assert len(machine.called("crictl stop")) == 4
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.called("crictl stop")
 
 
-def test_an_api_server_that_a_cut_off_run_left_without_certificate_gets_it_back(
+def test_an_api_server_left_without_certificate_by_an_interrupted_run_gets_it_back(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_kube_proxy(make())
     pki = machine.root / "etc/kubernetes/pki"
     for name in ("crt", "key"):
         (pki / f"apiserver.{name}").rename(pki / f"apiserver.{name}.old")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
-    assert "cut off while it renewed the API server's certificate" in result.log
+    assert "interrupted while it renewed the API server's certificate" in result.log
     assert not list(pki.glob("*.old"))
 
 
@@ -688,37 +701,37 @@ def test_no_manifest_of_etcd_is_no_reason_to_stop_it(make: Callable[..., Machine
     machine = with_kube_proxy(make())
     machine.answer("kubeadm init phase etcd")
     before = machine.read("etc/kubernetes/manifests/etcd.yaml")
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     assert machine.read("etc/kubernetes/manifests/etcd.yaml") == before
 
 
 def test_another_clusters_ca_is_refused(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.place("etc/kubernetes/pki/ca.crt", "another\n")
-    result = converge(machine)
+    result = configure(machine)
     assert "node of another cluster that is alive" in result.log
 
 
-def test_a_member_that_was_thrown_out_joins_again(make: Callable[..., Machine]) -> None:
+def test_a_member_that_was_removed_joins_again(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.answer("^curl .*10.8.0.21:6443", status=7, times=1)
     machine.answer("get node demo-control-plane-0", "")
-    result = converge(machine)
-    assert "the cluster has taken this machine out" in result.log
+    result = configure(machine)
+    assert "the cluster has removed this machine while it was down" in result.log
     machine.order("kubeadm reset --force", "kubeadm join")
 
 
 def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.answer("get node demo-control-plane-0", "", times=1)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order("systemctl restart kubelet", "kubeadm init phase mark-control-plane")
 
 
 def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> None:
     machine = member(make(), "v1.36.2")
     machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.2\n")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order("fake-install kubeadm", "kubeadm upgrade apply --yes", "fake-install all")
     assert machine.called("kubeadm upgrade apply")[0].endswith(" v1.36.3")
 
@@ -726,13 +739,13 @@ def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> Non
 def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     machine = member(make(), "v1.36.2")
     machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm upgrade node --ignore")
     assert not machine.called("upgrade apply")
 
 
 def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
-    result = converge(member(make(), "v1.37.0"))
+    result = configure(member(make(), "v1.37.0"))
     assert "Kubernetes cannot go back to v1.36.3" in result.log
 
 
@@ -801,87 +814,89 @@ def restored(machine: Machine) -> Machine:
 
 def test_snapshots_are_taken_by_a_timer(make: Callable[..., Machine]) -> None:
     machine = make(BACKUP_HOURS="6")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert "OnUnitActiveSec=6h" in machine.read(TIMER)
     assert machine.called("systemctl restart -- openstack-kubernetes-backup.timer")
 
 
 def test_a_member_learns_of_a_new_bucket_and_of_none(make: Callable[..., Machine]) -> None:
     machine = with_bucket(member(make(BACKUP_HOURS="6")))
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     kept = machine.root / "etc/openstack-kubernetes/bucket.env"
     assert kept.stat().st_mode & 0o777 == 0o600
     (machine.folder / "bucket.env").unlink()
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not kept.exists()
 
 
 def test_a_member_does_not_take_a_bucket_that_it_cannot_list(make: Callable[..., Machine]) -> None:
     machine = with_bucket(member(make(BACKUP_HOURS="6")), status="403")
     for _ in range(2):
-        result = converge(machine)
+        result = configure(machine)
         assert result.status == 1
         assert "the bucket backups at https://object.example.org cannot be listed" in result.log
         assert not machine.called("install all")
 
 
-def test_a_member_is_mended_while_its_bucket_is_away(make: Callable[..., Machine]) -> None:
+def test_a_member_is_repaired_while_its_bucket_is_down(make: Callable[..., Machine]) -> None:
     machine = with_bucket(member(make(BACKUP_HOURS="6")))
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     with_bucket(machine, status="503")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
 
 
 def test_snapshots_that_are_not_wanted_end(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.place(TIMER)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("disable --now -- openstack-kubernetes-backup.timer")
     assert not machine.has(TIMER)
 
 
-def test_nobody_begins_empty_where_there_are_backups(make: Callable[..., Machine]) -> None:
+def test_no_one_begins_empty_where_there_are_backups(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make(), SNAPSHOT)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert f"pulumi config set --path backup.restore {SNAPSHOT}, then pulumi up" in result.log
     assert not machine.called("kubeadm init --config")
 
 
-def test_nobody_begins_empty_where_the_bucket_does_not_say(make: Callable[..., Machine]) -> None:
+def test_no_one_begins_empty_where_the_bucket_cannot_be_listed(
+    make: Callable[..., Machine],
+) -> None:
     machine = with_bucket(make(), status="403")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "the bucket backups at https://object.example.org cannot be listed" in result.log
     assert not machine.called("kubeadm init --config")
 
 
-def test_who_joins_does_not_ask_for_backups(make: Callable[..., Machine]) -> None:
+def test_one_that_joins_does_not_look_for_backups(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make(RESTORE=SNAPSHOT), SNAPSHOT)
     others(machine, a22=READY)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm join")
     assert not machine.called("object.example.org")
 
 
-def test_a_restore_that_was_given_up_leaves_nothing_in_kubeadms_way(
+def test_an_abandoned_restore_leaves_nothing_in_kubeadms_way(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_bucket(make())
     machine.place("var/lib/etcd/.restore/snapshot.gz")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert not machine.has("var/lib/etcd/.restore")
 
 
 def test_an_empty_bucket_is_a_new_cluster(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make())
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm init --config")
 
 
 def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert machine.read("var/lib/etcd/member/snap/db") == "restored"
     command = json.loads((machine.fakes / "container").read_text())["command"]
@@ -908,15 +923,15 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     )
 
 
-def test_the_same_snapshot_is_not_restored_by_a_setting_that_was_forgotten(
+def test_the_same_snapshot_is_not_restored_by_a_forgotten_setting(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     answer = f"<Key>restored/{SNAPSHOT}</Key>"
     machine.answer("prefix=restored", does=STORE.format(answer=answer, status="200"))
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
-    assert f"this cluster has begun with {SNAPSHOT} already: take backup.restore out" in result.log
+    assert f"this cluster has begun with {SNAPSHOT} already: remove backup.restore" in result.log
     assert not machine.called("kubeadm init --config")
 
 
@@ -924,24 +939,24 @@ def test_a_snapshot_of_another_cluster_is_refused(make: Callable[..., Machine]) 
     machine = with_snapshot(
         make(RESTORE="demo-00000000/20261122T010000Z-demo-control-plane-1.db.gz")
     )
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
-    assert f"is not of this cluster, whose backups are in {BACKUP_FOLDER}/" in result.log
+    assert f"does not belong to this cluster, whose backups are in {BACKUP_FOLDER}/" in result.log
     assert not machine.called("kubeadm init --config")
 
 
-def test_a_restore_that_fails_before_its_nodes_are_settled_goes_on_there(
+def test_a_restore_that_fails_before_its_nodes_are_deleted_continues_there(
     make: Callable[..., Machine],
 ) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.answer("delete node --selector", status=1)
     script = machine.folder / "control-plane/restore.sh"
     script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     assert not machine.has(f"{STATE}/member")
     machine.answer("delete node --selector")
     machine.place(f"{STATE}/served")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("delete node --selector")
     assert not machine.has(f"{STATE}/restoring")
 
@@ -952,30 +967,30 @@ def test_a_failed_restore_does_not_open_the_door_for_a_later_one(
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     machine.place(f"{STATE}/restoring")
     others(machine, a22=READY)
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.called("kubeadm join")
     assert not machine.has(f"{STATE}/restoring")
 
 
-def test_a_restore_that_was_cut_off_begins_anew(make: Callable[..., Machine]) -> None:
+def test_an_interrupted_restore_begins_again(make: Callable[..., Machine]) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.place(f"{STATE}/restoring")
     machine.place(UNSERVED)
     machine.place("var/lib/etcd/member/snap/db", "half")
     machine.place("var/lib/etcd/.restore/snapshot", "half")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.read("var/lib/etcd/member/snap/db") == "restored"
     assert not set_aside(machine)
 
 
-def test_a_restore_whose_api_was_up_is_not_begun_anew(make: Callable[..., Machine]) -> None:
+def test_a_restore_whose_api_was_up_does_not_begin_again(make: Callable[..., Machine]) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.place(f"{STATE}/restoring")
     machine.place(f"{STATE}/attempt", "init\n")
     machine.place(f"{STATE}/served")
-    machine.place("var/lib/etcd/member/snap/db", "gone on")
-    assert converge(machine).status == 0
-    assert machine.read("var/lib/etcd/member/snap/db") == "gone on"
+    machine.place("var/lib/etcd/member/snap/db", "newer")
+    assert configure(machine).status == 0
+    assert machine.read("var/lib/etcd/member/snap/db") == "newer"
     assert machine.called("delete node --selector=node-role.kubernetes.io/control-plane")
     assert not machine.has(f"{STATE}/restoring")
 
@@ -1012,21 +1027,21 @@ def careless(machine: Machine) -> Machine:
 def test_the_refusal_names_the_newest_backup(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make(), SNAPSHOT)
     machine.place(DB, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "control-plane.sh adopt here, then pulumi up" in result.log
     assert f"pulumi config set --path backup.restore {SNAPSHOT}, then pulumi up" in result.log
     machine = with_bucket(make(), status="403")
     machine.place(DB, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert "control-plane.sh adopt here, then pulumi up" in result.log
-    assert "whether there are backups is not known" in result.log
+    assert "the bucket cannot be listed, so it is not known whether there are backups" in result.log
 
 
 def test_a_restore_sets_the_data_aside_that_is_there(make: Callable[..., Machine]) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.place(DB, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert machine.read(DB) == "restored"
     assert (machine.fakes / "snapshot").read_text() == "the data"
@@ -1034,23 +1049,23 @@ def test_a_restore_sets_the_data_aside_that_is_there(make: Callable[..., Machine
     assert f"rm -r {machine.root}/var/lib/etcd/.before-restore-" in result.log
 
 
-def test_data_stays_where_it_is_when_the_snapshot_cannot_be_had(
+def test_data_stays_where_it_is_when_the_snapshot_is_not_available(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     machine.place(DB, "the only copy")
     machine.answer(f"^curl .*backups/{SNAPSHOT}", does=STORE.format(answer="", status="404"))
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     assert machine.read(DB) == "the only copy"
     assert not machine.has(f"{STATE}/restoring")
 
 
-def test_a_setting_that_was_forgotten_moves_no_data(make: Callable[..., Machine]) -> None:
+def test_a_forgotten_setting_moves_no_data(make: Callable[..., Machine]) -> None:
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     answer = f"<Key>restored/{SNAPSHOT}</Key>"
     machine.answer("prefix=restored", does=STORE.format(answer=answer, status="200"))
     machine.place(DB, "the only copy")
-    assert converge(machine).status == 1
+    assert configure(machine).status == 1
     assert machine.read(DB) == "the only copy"
 
 
@@ -1062,25 +1077,27 @@ def test_a_restore_that_lost_its_machine_sets_nothing_aside_again(
     machine.place(DB, "half")
     machine.place(UNSERVED)
     machine.place(OLD, "the only copy")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.read(DB) == "restored"
     assert set_aside(machine) == ["the only copy"]
 
 
-def test_a_cut_before_the_snapshot_takes_the_place_loses_nothing(
+def test_an_interruption_before_the_snapshot_replaces_the_data_loses_nothing(
     make: Callable[..., Machine],
 ) -> None:
     machine = restored(with_snapshot(make()))
     machine.place("var/lib/etcd/.restore/data/member/snap/db", "half")
     machine.place(OLD, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert ".before-restore-20261122T010000Z holds the data of an etcd that ran" in result.log
     assert adopt(machine).status == 0
     assert machine.read(ADOPTED) == "the only copy"
 
 
-def test_kubeadms_reset_after_a_cut_spares_what_was_set_aside(make: Callable[..., Machine]) -> None:
+def test_kubeadms_reset_after_an_interruption_spares_what_was_set_aside(
+    make: Callable[..., Machine],
+) -> None:
     machine = careless(restored(with_snapshot(make(RESTORE=SNAPSHOT))))
     machine.place(f"{STATE}/restoring")
     machine.place(f"{STATE}/attempt", "init\n")
@@ -1088,32 +1105,32 @@ def test_kubeadms_reset_after_a_cut_spares_what_was_set_aside(make: Callable[...
     machine.place(DB, "half")
     machine.place(UNSERVED)
     machine.place(OLD, "the only copy")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     machine.order("kubeadm reset --force", "crictl run", "kubeadm init --config")
     assert machine.read(DB) == "restored"
     assert set_aside(machine) == ["the only copy"]
 
 
 @pytest.mark.parametrize("left", [f"{STATE}/attempt", "etc/kubernetes/kubelet.conf"])
-def test_a_cut_off_join_whose_cluster_is_gone_keeps_its_data(
+def test_an_interrupted_join_whose_cluster_is_lost_keeps_its_data(
     make: Callable[..., Machine], left: str
 ) -> None:
     machine = careless(make())
     machine.place(left, "join\n")
     machine.place(DB, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "holds the data of an etcd that ran" in result.log
     assert machine.read(DB) == "the only copy"
 
 
-def test_data_that_is_adopted_is_gone_on_from(make: Callable[..., Machine]) -> None:
+def test_the_cluster_continues_from_adopted_data(make: Callable[..., Machine]) -> None:
     machine = restored(with_etcdutl(make()))
     machine.place(DB, "the only copy")
     for _ in range(2):
         assert adopt(machine).status == 0
         assert machine.read(ADOPTED) == "the only copy"
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert (machine.fakes / "snapshot").read_text() == "the only copy"
     command = json.loads((machine.fakes / "container").read_text())["command"]
@@ -1128,7 +1145,7 @@ def test_data_that_is_adopted_is_gone_on_from(make: Callable[..., Machine]) -> N
     assert not machine.has(ADOPTED)
 
 
-def test_a_run_after_adopt_that_is_cut_off_begins_anew_from_the_same(
+def test_an_interrupted_run_after_adopt_begins_again_from_the_same_data(
     make: Callable[..., Machine],
 ) -> None:
     machine = careless(restored(with_etcdutl(make())))
@@ -1137,7 +1154,7 @@ def test_a_run_after_adopt_that_is_cut_off_begins_anew_from_the_same(
     machine.place(DB, "half")
     machine.place(UNSERVED)
     machine.place(ADOPTED, "the only copy")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert (machine.fakes / "snapshot").read_text() == "the only copy"
     assert set_aside(machine) == ["the only copy"]
 
@@ -1147,11 +1164,11 @@ def test_what_the_api_has_served_is_not_made_again(make: Callable[..., Machine])
     machine.place(f"{STATE}/restoring")
     machine.place(f"{STATE}/attempt", "init\n")
     machine.place(f"{STATE}/served")
-    machine.place(DB, "gone on")
+    machine.place(DB, "newer")
     machine.place(UNSERVED)
     machine.place(ADOPTED, "old")
-    assert converge(machine).status == 0
-    assert machine.read(DB) == "gone on"
+    assert configure(machine).status == 0
+    assert machine.read(DB) == "newer"
     assert not machine.has(UNSERVED)
     assert set_aside(machine) == ["old"]
     assert machine.called("delete node --selector=node-role.kubernetes.io/control-plane")
@@ -1165,13 +1182,13 @@ def test_another_folder_is_adopted_and_the_data_is_set_aside(make: Callable[...,
     ).parent.parent
     assert adopt(machine, folder).status == 0
     assert machine.read(DB) == "the wrong one"
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert (machine.fakes / "snapshot").read_text() == "the right one"
     assert sorted(set_aside(machine)) == ["the right one", "the wrong one"]
 
 
 @pytest.mark.parametrize("folder", ["srv/data", "var/lib/etcd/empty"])
-def test_only_a_folder_beside_etcds_data_with_a_database_is_adopted(
+def test_only_a_folder_next_to_etcds_data_with_a_database_is_adopted(
     make: Callable[..., Machine], folder: str
 ) -> None:
     machine = make()
@@ -1188,7 +1205,7 @@ def test_adopt_without_data_says_so(make: Callable[..., Machine]) -> None:
     assert "holds no data of an etcd that ran" in result.log
 
 
-def test_nothing_is_adopted_beside_another_control_plane(make: Callable[..., Machine]) -> None:
+def test_nothing_is_adopted_while_another_control_plane_lives(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.place(DB, "stale")
     others(machine, a22=LISTENING)
@@ -1199,11 +1216,11 @@ def test_nothing_is_adopted_beside_another_control_plane(make: Callable[..., Mac
 
 
 def test_only_the_first_control_plane_adopts(make: Callable[..., Machine]) -> None:
-    machine = make(INITIALISE="false")
+    machine = make(INITIALIZE="false")
     machine.place(DB, "the only copy")
     result = adopt(machine)
     assert result.status == 1
-    assert "only the first control plane can go on from old data" in result.log
+    assert "only the first control plane can continue from old data" in result.log
     assert machine.has(DB)
 
 
@@ -1216,12 +1233,17 @@ def test_the_data_of_an_etcd_that_may_run_is_not_moved(make: Callable[..., Machi
     assert machine.has(DB)
 
 
-def test_between_a_backup_and_adopted_data_nobody_guesses(make: Callable[..., Machine]) -> None:
+def test_between_a_backup_and_adopted_data_the_administrator_chooses(
+    make: Callable[..., Machine],
+) -> None:
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     machine.place(ADOPTED, "the only copy")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
-    assert "was adopted, and backup.restore is set: take that out" in result.log
+    assert (
+        "was adopted, and backup.restore is set. For the adopted data: pulumi config rm"
+        in result.log
+    )
     assert machine.read(ADOPTED) == "the only copy"
     assert not machine.called("kubeadm init --config")
 
@@ -1235,7 +1257,7 @@ def test_a_snapshot_that_cannot_be_read_is_named(make: Callable[..., Machine]) -
         answer="<Error><Code>NoSuchKey</Code><Message>none</Message></Error>", status="404"
     )
     machine.answer(f"^curl .*backups/{SNAPSHOT}", does=refusal)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "answers 404 NoSuchKey: none" in result.log
     assert f"{SNAPSHOT} cannot be read from the bucket backups" in result.log
@@ -1248,13 +1270,13 @@ def test_an_image_without_etcdutl_gives_way_to_one_that_has_it(
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT, ETCD_IMAGE="o.example/etcd:3.6.8-0")))
     machine.answer("^kubeadm config images list", "r.example/etcd:3.6.7-0\n")
     machine.answer("^crictl inspecti .*o.example", status=1)
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 0, result
     assert "r.example/etcd:3.6.7-0 has no etcdutl" in result.log
     assert machine.called("crictl pull o.example/etcd:3.6.8-0")
 
 
-def test_a_damaged_snapshot_shows_etcdutls_own_words(make: Callable[..., Machine]) -> None:
+def test_a_damaged_snapshot_shows_the_output_of_etcdutl(make: Callable[..., Machine]) -> None:
     machine = with_snapshot(make(RESTORE=SNAPSHOT))
     machine.answer(
         "^crictl run ",
@@ -1264,7 +1286,7 @@ def test_a_damaged_snapshot_shows_etcdutls_own_words(make: Callable[..., Machine
         "pathlib.Path(pod['log_directory'], 'etcdutl.log').write_text('expected sha256\\n')",
     )
     machine.answer("^crictl inspect .*status.exitCode", "1")
-    result = converge(machine)
+    result = configure(machine)
     assert result.status == 1
     assert "  | expected sha256" in result.log
     assert f"etcdutl could not restore {SNAPSHOT}" in result.log
@@ -1287,7 +1309,7 @@ def survivor(machine: Machine) -> Machine:
     return machine
 
 
-def test_a_lone_survivor_goes_on_by_itself(make: Callable[..., Machine]) -> None:
+def test_a_lone_survivor_continues_by_itself(make: Callable[..., Machine]) -> None:
     machine = survivor(make())
     machine.answer(
         "^systemctl start kubelet",
@@ -1308,7 +1330,7 @@ def test_a_lone_survivor_goes_on_by_itself(make: Callable[..., Machine]) -> None
     )  # fmt: skip
 
 
-def test_a_cut_off_survivor_loses_the_flag_first(make: Callable[..., Machine]) -> None:
+def test_an_interrupted_survivor_loses_the_flag_first(make: Callable[..., Machine]) -> None:
     machine = survivor(make())
     machine.place(ETCD, MANIFEST + "    - --force-new-cluster\n")
     assert machine.run("control-plane/control-plane.sh", "alone").status == 0
@@ -1316,7 +1338,7 @@ def test_a_cut_off_survivor_loses_the_flag_first(make: Callable[..., Machine]) -
     assert len(machine.called("systemctl stop kubelet")) == 1
 
 
-def test_a_survivor_whose_api_stays_away_does_not_keep_the_flag(
+def test_a_survivor_whose_api_stays_down_does_not_keep_the_flag(
     make: Callable[..., Machine],
 ) -> None:
     machine = survivor(make())
@@ -1333,19 +1355,19 @@ def test_a_member_that_kept_the_flag_loses_it(make: Callable[..., Machine]) -> N
     machine = member(make())
     manifest = machine.read(ETCD)
     machine.place(ETCD, manifest + "    - --force-new-cluster\n")
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.read(ETCD) == manifest
 
 
 def test_reset_ends_the_backups(make: Callable[..., Machine]) -> None:
     machine = with_bucket(make(BACKUP_HOURS="6"))
-    assert converge(machine).status == 0
+    assert configure(machine).status == 0
     assert machine.run("control-plane/control-plane.sh", "reset").status == 0
     assert not machine.has(TIMER)
     assert not machine.has("etc/openstack-kubernetes/bucket.env")
 
 
-def test_nobody_goes_on_alone_beside_another_one(make: Callable[..., Machine]) -> None:
+def test_no_one_continues_alone_while_another_one_lives(make: Callable[..., Machine]) -> None:
     machine = survivor(make())
     others(machine, a22=LISTENING)
     result = machine.run("control-plane/control-plane.sh", "alone")

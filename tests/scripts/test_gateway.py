@@ -1,4 +1,4 @@
-"""gateway.sh: what it writes, and that it disturbs nobody."""
+"""gateway.sh: what it writes, and that it interrupts no one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ GATEWAY = {
     "GATEWAY_ADDRESSES": "10.8.0.11 10.8.0.12",
     "GATEWAY_PLACES": "10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14",
     "INGRESS_ADDRESSES": "10.8.0.21 10.8.0.22",
-    "INGRESS_HTTP_PORT": "30080",
-    "INGRESS_HTTPS_PORT": "30443",
 }
 
 HAPROXY = "etc/haproxy/haproxy.cfg"
@@ -85,14 +83,26 @@ def test_the_ingress_is_told_the_clients_address_when_it_wants_to(
     assert "send-proxy-v2 check-send-proxy" in section(machine.read(HAPROXY), "listen ingress-http")
 
 
-@pytest.mark.parametrize("missing", ["INGRESS_ADDRESSES", "INGRESS_HTTP_PORT"])
-def test_no_ingress_no_port_80(gateway: Callable[..., Machine], missing: str) -> None:
-    machine = gateway(**{missing: ""})
+def test_no_ingress_no_port_80(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(INGRESS_ADDRESSES="")
     assert machine.run("gateway/gateway.sh", "configure").status == 0
     assert "ingress-http\n" not in machine.read(HAPROXY)
 
 
-def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]) -> None:
+def test_ports_are_those_of_node_env(gateway: Callable[..., Machine]) -> None:
+    ports = {key: str(int(value) + 10000) for key, value in COMMON.items() if "_PORT" in key}
+    machine = gateway(**ports, METRICS="true")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    health = "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
+    written = [HAPROXY, health, "etc/default/prometheus-node-exporter"]
+    text = "".join(machine.read(path) for path in written)
+    unused = {"ETCD_CLIENT_PORT", "ETCD_PEER_PORT"}
+    for key in COMMON.keys() & ports.keys() - unused:
+        assert re.search(rf"\b{ports[key]}\b", text), key
+        assert not re.search(rf"[:/]{COMMON[key]}\b", text), key
+
+
+def test_without_the_ca_there_is_only_ssh(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     (machine.folder / "ca.crt").unlink()
     assert machine.run("gateway/gateway.sh", "configure").status == 0
@@ -101,7 +111,7 @@ def test_without_the_ca_there_is_only_the_way_in(gateway: Callable[..., Machine]
     assert "listen ssh-0" in config
 
 
-def test_gateways_ask_each_other_whether_they_live(gateway: Callable[..., Machine]) -> None:
+def test_gateways_ask_each_other_whether_they_are_alive(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.run("gateway/gateway.sh", "configure")
     status = section(machine.read(HAPROXY), "frontend status")
@@ -131,7 +141,7 @@ class TestMetrics:
         assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called("systemctl restart")
 
-    def test_they_stop_when_nobody_asks_any_more(self, gateway: Callable[..., Machine]) -> None:
+    def test_they_stop_when_no_one_asks_any_more(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(METRICS="true")
         machine.run("gateway/gateway.sh", "configure")
         machine.node_env(GATEWAY)
@@ -167,15 +177,13 @@ class TestReboots:
         assert script is not None
         assert Path(script.group(1)).is_file()
 
-    def test_a_second_run_starts_nothing_anew(self, gateway: Callable[..., Machine]) -> None:
+    def test_a_second_run_starts_nothing_again(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(**self.WINDOW)
         machine.run("gateway/gateway.sh", "configure")
         assert machine.run("gateway/gateway.sh", "configure").status == 0
         assert not machine.called("systemctl restart")
 
-    def test_they_end_when_they_are_not_wanted_any_more(
-        self, gateway: Callable[..., Machine]
-    ) -> None:
+    def test_they_end_when_they_are_no_longer_wanted(self, gateway: Callable[..., Machine]) -> None:
         machine = gateway(**self.WINDOW)
         machine.run("gateway/gateway.sh", "configure")
         machine.node_env(GATEWAY)
@@ -201,7 +209,9 @@ def test_keepalived(gateway: Callable[..., Machine]) -> None:
     assert peers.group(1).split() == ["10.8.0.11", "10.8.0.13", "10.8.0.14"]
 
 
-def test_who_stays_still_hears_the_gateway_that_leaves(gateway: Callable[..., Machine]) -> None:
+def test_those_that_stay_still_hear_the_gateway_that_leaves(
+    gateway: Callable[..., Machine],
+) -> None:
     machine = gateway(GATEWAY_ADDRESSES="10.8.0.11 10.8.0.12 10.8.0.13")
     machine.run("gateway/gateway.sh", "configure")
     machine.node_env(GATEWAY)
@@ -273,7 +283,7 @@ def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
 
 
 @pytest.mark.skipif(
-    not shutil.which("haproxy", path="/usr/sbin:/usr/bin"), reason="no HAProxy here"
+    not shutil.which("haproxy", path="/usr/sbin:/usr/bin"), reason="HAProxy is not installed"
 )
 @pytest.mark.parametrize("switch", ["true", "false"])
 def test_haproxy_itself_takes_the_configuration(
@@ -304,7 +314,7 @@ INTERFACES = [name for _, name in socket.if_nameindex() if name != "lo"]
 
 @pytest.mark.skipif(
     not shutil.which("keepalived", path="/usr/sbin:/usr/bin") or not INTERFACES,
-    reason="no keepalived here, or no network interface",
+    reason="keepalived is not installed, or there is no network interface",
 )
 def test_keepalived_itself_takes_the_configuration(
     gateway: Callable[..., Machine], tmp_path: Path
@@ -330,6 +340,6 @@ def test_the_health_script_asks_haproxy(gateway: Callable[..., Machine]) -> None
     script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
     assert script.stat().st_mode & 0o777 == 0o755
     assert "</dev/tcp/127.0.0.1/8404" in script.read_text().replace("<>", "<")
-    # Nobody listens there on a machine that runs tests.
+    # Nothing listens there on a machine that runs tests.
     done = subprocess.run([script], capture_output=True, timeout=10, check=False)
     assert done.returncode != 0

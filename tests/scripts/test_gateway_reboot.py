@@ -1,4 +1,4 @@
-"""gateway-reboot.sh: one gateway at a time, the backups first, and never without a way in."""
+"""gateway/reboot.sh: one gateway at a time, the backups first, and never the last healthy one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REBOOT = "systemctl reboot"
 
 @pytest.fixture
 def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
-    """A backup that wants a reboot, on a Saturday at half past one; all are well."""
+    """A backup that requires a reboot, on a Saturday at half past one; all are healthy."""
 
     def make(now: str = "Sat 01:30", *, active: bool = False, **values: str) -> Machine:
         machine = make_machine({**GATEWAY, **values})
@@ -43,12 +43,12 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..
 
 
 def rebooted(machine: Machine) -> bool:
-    result = machine.run("gateway/gateway-reboot.sh", "check")
+    result = machine.run("gateway/reboot.sh", "check")
     assert result.status == 0, result
     return REBOOT in machine.calls
 
 
-def test_a_backup_goes_while_all_others_are_well(gateway: Callable[..., Machine]) -> None:
+def test_a_backup_goes_while_all_others_are_healthy(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     assert rebooted(machine)
     machine.order("http://10.8.0.11:8405/healthz", "http://10.8.0.13:8405/healthz", REBOOT)
@@ -80,7 +80,7 @@ def test_only_in_the_maintenance_window(
 
 def test_a_time_zone_that_is_not_there_is_named(gateway: Callable[..., Machine]) -> None:
     machine = gateway(REBOOT_TIME_ZONE="Mars/Olympus")
-    result = machine.run("gateway/gateway-reboot.sh", "check")
+    result = machine.run("gateway/reboot.sh", "check")
     assert result.status == 1
     assert "does not know the time zone Mars/Olympus" in result.log
 
@@ -90,7 +90,7 @@ def test_never_while_another_gateway_is_down(gateway: Callable[..., Machine], ac
     machine = gateway(active=active)
     machine.answer("^curl .*10.8.0.13:8405", status=7)
     assert not rebooted(machine)
-    assert "waits for the gateway 10.8.0.13" in machine.journal
+    assert "waiting for the gateway 10.8.0.13" in machine.journal
 
 
 def test_a_backup_waits_until_the_active_one_serves(gateway: Callable[..., Machine]) -> None:
@@ -99,7 +99,7 @@ def test_a_backup_waits_until_the_active_one_serves(gateway: Callable[..., Machi
     assert not rebooted(machine)
 
 
-def test_nobody_goes_while_the_api_is_down(gateway: Callable[..., Machine]) -> None:
+def test_none_goes_while_the_api_is_down(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.answer("^curl .*127.0.0.1:6443/readyz", status=22)
     assert not rebooted(machine)
@@ -111,7 +111,7 @@ def test_the_active_one_lets_the_backups_go_first(gateway: Callable[..., Machine
     assert not machine.called("keepalived")
 
 
-def test_the_active_one_gives_the_address_away_before_it_goes(
+def test_the_active_one_hands_the_address_over_before_it_goes(
     gateway: Callable[..., Machine],
 ) -> None:
     machine = gateway("Sat 01:25", active=True)
@@ -122,7 +122,7 @@ def test_the_active_one_gives_the_address_away_before_it_goes(
     machine.order("systemctl stop keepalived.service", "http://10.8.0.10:8405/healthz", REBOOT)
 
 
-def test_the_active_one_stays_when_nobody_takes_over(gateway: Callable[..., Machine]) -> None:
+def test_the_active_one_stays_when_none_takes_over(gateway: Callable[..., Machine]) -> None:
     machine = gateway("Sat 02:00", active=True)
     machine.answer("^curl .*10.8.0.10:8405/healthz", status=7)
     assert not rebooted(machine)
@@ -133,7 +133,7 @@ def test_the_only_gateway_goes_at_once(gateway: Callable[..., Machine]) -> None:
     assert rebooted(gateway("Sat 01:00", active=True, PEERS=""))
 
 
-def test_a_run_of_the_program_is_not_cut_off(gateway: Callable[..., Machine]) -> None:
+def test_a_run_of_the_program_is_not_interrupted(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     with machine.place("run/lock/openstack-kubernetes-membership").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -141,11 +141,13 @@ def test_a_run_of_the_program_is_not_cut_off(gateway: Callable[..., Machine]) ->
     assert rebooted(machine)
 
 
-def test_ssh_to_this_machine_or_through_it_is_not_cut_off(gateway: Callable[..., Machine]) -> None:
+def test_ssh_to_this_machine_or_through_it_is_not_interrupted(
+    gateway: Callable[..., Machine],
+) -> None:
     machine = gateway("Sat 02:00", active=True)
     machine.answer("^ss ", "0 0 10.8.0.11:51012 10.8.0.21:22\n")
     assert not rebooted(machine)
-    assert "waits until nobody works" in machine.journal
+    assert "waiting until no one is working" in machine.journal
     (asked,) = machine.called("ss -")
     assert "state established ( sport = :22 or dport = :22 )" in asked
     assert not machine.called("keepalived")

@@ -1,178 +1,331 @@
-"""install.sh: what it refuses, how it writes files, what it says when it fails."""
+"""install.sh: what it writes, installs and restarts, and what it leaves alone."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-USERDATA = Path(__file__).resolve().parents[2] / "userdata"
+from tests.scripts.conftest import COMMON, USERDATA, Machine, Result
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="install.sh asks for root first")
+VERSION = COMMON["KUBERNETES_VERSION"]
+NODE = {**COMMON, "ROLE": "worker", "NODE_NAME": "demo-worker-0", "NODE_IP": "10.8.0.31"}
+
+# dpkg knows every package that it is asked for.
+ALL_INSTALLED = 'print("\\n".join(f"installed {name}" for name in sys.argv[4:]))'
 
 
-def run(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a copy of the script in a folder of its own, so that no node.env is beside it."""
-    script = folder / "install/install.sh"
-    script.parent.mkdir(exist_ok=True)
-    script.write_bytes((USERDATA / "install/install.sh").read_bytes())
-    return subprocess.run(
-        ["bash", script, *words],
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def as_installed(machine: Machine, version: str = VERSION) -> None:
+    """Programs and packages of the machine are there."""
+    machine.answer("^kubeadm version", f"{version}\n")
+    machine.answer("^kubelet --version", f"Kubernetes {version}\n")
+    machine.answer("^kubectl version --client", f"Client Version: {version}\n")
+    machine.answer("^containerd --version", "containerd github.com/containerd v2.1.4 abc\n")
+    machine.answer("^dpkg-query", does=ALL_INSTALLED)
+    for program in ("kubeadm", "kubelet", "kubectl"):
+        machine.place(f"usr/bin/{program}").chmod(0o755)
+    machine.place("opt/cni/bin/loopback")
+
+
+@pytest.fixture
+def node(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., Machine]:
+    """A machine on which all programs are installed already."""
+
+    def make(**values: str) -> Machine:
+        machine = make_machine({**NODE, **values})
+        shutil.copytree(USERDATA / "install", machine.folder / "install", dirs_exist_ok=True)
+        machine.place("proc/sys/net/ipv4/ip_forward", "0\n")
+        machine.place("sys/fs/cgroup/file")
+        machine.place("etc/os-release", "ID=debian\nVERSION_CODENAME=trixie\n")
+        machine.answer("^kubeadm config images list", "r.k8s.io/etcd:3\nr.k8s.io/pause:3.10\n")
+        as_installed(machine)
+        return machine
+
+    return make
+
+
+def install(machine: Machine, verb: str = "all") -> Result:
+    result = machine.run("install/install.sh", verb)
+    assert result.status == 0, result
+    return result
 
 
 @pytest.mark.parametrize("version", ["", "1.36.3", "v1.36", "latest", "v1.36.3; reboot"])
-def test_it_says_how_a_version_looks(tmp_path: Path, version: str) -> None:
-    result = run("all", folder=tmp_path, KUBERNETES_VERSION=version)
-    assert result.returncode == 1
-    assert f"KUBERNETES_VERSION is '{version}'; it must look like v1.36.3" in result.stderr
+def test_it_says_how_a_version_looks(node: Callable[..., Machine], version: str) -> None:
+    result = node(KUBERNETES_VERSION=version).run("install/install.sh", "all")
+    assert result.status == 1
+    assert f"KUBERNETES_VERSION is '{version}'; it must look like v1.36.3" in result.log
 
 
-def test_the_environment_wins_over_node_env(tmp_path: Path) -> None:
-    (tmp_path / "node.env").write_text("KUBERNETES_VERSION='v1.35.4'\n")
-    result = run("all", folder=tmp_path, KUBERNETES_VERSION="nonsense")
-    assert "'nonsense'" in result.stderr
-
-
-def functions(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
-    """Run lines with the script's functions defined and its main program left out."""
-    text = (USERDATA / "install/install.sh").read_text()
-    head, _, tail = text.rpartition('main "$@"')
-    assert not tail.strip()
-    script = folder / "install/functions.sh"
-    script.parent.mkdir(exist_ok=True)
-    script.write_text(f"{head}\n{lines}\n")
-    return subprocess.run(["bash", script], capture_output=True, text=True, check=False)
-
-
-def test_the_pause_image_comes_from_where_kubeadms_others_do(tmp_path: Path) -> None:
-    lines = """
-        version=v1.36.3
-        kubeadm() {
-          local registry=registry.k8s.io
-          [ "${6:-}" = "" ] || { [ "$6" = --image-repository ] && registry=$7; }
-          printf '%s\\n' "${registry}/etcd:3" "${registry}/pause:3.10"
-        }
-        sandbox_image
-        IMAGE_REGISTRY=r.example:5000/m sandbox_image
-        """
-    result = functions(tmp_path, lines)
-    assert result.stdout.split() == ["registry.k8s.io/pause:3.10", "r.example:5000/m/pause:3.10"]
-
-
-def test_put_writes_only_what_differs(tmp_path: Path) -> None:
-    result = functions(
-        tmp_path,
-        f"""
-        put {tmp_path}/new/file <<<one && echo first
-        put {tmp_path}/new/file <<<one || echo same
-        put {tmp_path}/new/file <<<two && echo second
-        """,
-    )
-    assert result.stdout.split() == ["first", "same", "second"]
-    assert (tmp_path / "new/file").read_text() == "two\n"
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["file"]
-
-
-def test_put_keeps_empty_lines_at_the_end(tmp_path: Path) -> None:
-    functions(tmp_path, f"printf 'a\\n\\n' | put {tmp_path}/file")
-    assert (tmp_path / "file").read_text() == "a\n\n"
-
-
-def brought(base: Path, *files: str, then: str = "true") -> subprocess.CompletedProcess[str]:
-    """Take over a folder with these files, on a machine that lies below `base`."""
-    folder = base / "folder"
-    shutil.rmtree(folder, ignore_errors=True)
-    for name in ("node.env", *files):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"# {name}\n")
-    return functions(
-        base,
-        f"""
-        here={folder} settings={base}/settings state={base}/state containerd={base}/containerd
-        KUBERNETES_VERSION=v1.36.3
-        stat() {{ echo cgroup2fs; }}; sandbox_image() {{ echo pause; }}; running() {{ true; }}
-        enable() {{ true; }}; systemctl() {{ [ "$*" = "-q is-active containerd" ] || echo "$*"; }}
-        # Nothing is written on the real machine.
-        eval "real_$(declare -f put)"
-        put() {{ [[ $1 == {base}/* ]] && real_put "$1"; }}
-        drop_old_files
-        load_settings
-        {then}
-        configure_containerd
-        """,
-    )
-
-
-def test_settings_that_are_taken_away_leave_the_machine(tmp_path: Path) -> None:
-    image = tmp_path / "containerd/conf.d/image.toml"
-    image.parent.mkdir(parents=True)
-    image.write_text("# baked\n")
-    mirror, drop_in = "containerd/certs.d/docker.io/hosts.toml", "containerd/gpu.toml"
-    assert brought(tmp_path, drop_in, mirror, "proxy.env").returncode == 0
-    places = [
-        tmp_path / "containerd/conf.d/gpu.toml", tmp_path / mirror, tmp_path / "settings/proxy.env"
-    ]  # fmt: skip
-    assert all(place.exists() for place in places)
-    assert places[2].stat().st_mode & 0o777 == 0o600
-    assert brought(tmp_path).stdout == "restart containerd\n"
-    assert not any(place.exists() for place in places)
-    assert image.exists()
-    assert brought(tmp_path).stdout == ""
-
-
-def test_containerd_learns_of_another_proxy(tmp_path: Path) -> None:
-    assert brought(tmp_path, "proxy.env").stdout == "restart containerd\n"
-    assert brought(tmp_path, "proxy.env").stdout == ""
-    (tmp_path / "settings/proxy.env").write_text("# the one before\n")
-    assert brought(tmp_path, "proxy.env").stdout == "restart containerd\n"
-
-
-def test_a_run_that_is_cut_off_before_the_restart_leaves_it_to_the_next(tmp_path: Path) -> None:
-    cut = "reload_systemd() { kill -9 $BASHPID; }"
-    assert brought(tmp_path, "containerd/gpu.toml", then=cut).stdout == ""
-    assert brought(tmp_path, "containerd/gpu.toml").stdout == "restart containerd\n"
-    assert brought(tmp_path, "containerd/gpu.toml").stdout == ""
-
-
-def test_a_kubelet_that_was_replaced_is_restarted_by_whichever_run_gets_there(
-    tmp_path: Path,
+def test_without_node_env_the_settings_are_those_of_the_environment(
+    node: Callable[..., Machine],
 ) -> None:
-    (tmp_path / "artifacts/v1.36.3").mkdir(parents=True)
-    result = functions(
-        tmp_path,
-        f"""
-        state={tmp_path}/state version=v1.36.3 artifacts={tmp_path}/artifacts
-        installed_version() {{ echo v1.36.2; }}; want_repository() {{ true; }}
-        apt_install() {{ ls $state; exit; }}
-        want_programs kubelet
-        """,
-    )
-    assert result.stdout == "restart-kubelet\n"
+    machine = node()
+    (machine.folder / "node.env").unlink()
+    machine.environment["KUBERNETES_VERSION"] = "nonsense"
+    assert "'nonsense'" in machine.run("install/install.sh", "all").log
+    machine.environment["KUBERNETES_VERSION"] = VERSION
+    install(machine)
 
 
-def metadata_rules(folder: Path) -> Path:
-    """What deny_metadata writes, below the folder; nothing of this machine is changed."""
-    result = functions(
-        folder,
-        f"""
-        settings={folder}
-        running() {{ false; }}
-        put() {{ cat >"{folder}/${{1##*/}}"; }}
-        enable() {{ echo "enabled $1"; }}
-        deny_metadata
-        """,
-    )
-    assert result.stdout == "enabled openstack-kubernetes-metadata\n", result
-    rules = folder / "metadata.nft"
-    unit = (folder / "openstack-kubernetes-metadata.service").read_text()
-    assert f"ExecStart=nft -f {rules}\n" in unit
-    return rules
+def test_a_node_gets_all_it_needs(node: Callable[..., Machine]) -> None:
+    machine = node()
+    install(machine)
+    config = machine.read("etc/containerd/config.toml")
+    assert 'sandbox = "r.k8s.io/pause:3.10"' in config
+    assert "SystemdCgroup = false" in config
+    assert "containerd.sock" in machine.read("etc/crictl.yaml")
+    assert "net.ipv4.ip_forward = 1" in machine.read("etc/sysctl.d/80-openstack-kubernetes.conf")
+    assert machine.read("proc/sys/net/ipv4/ip_forward") == "1\n"
+    assert machine.called("modprobe -q br_netfilter")
+    masked = machine.root / "etc/systemd/system/apt-daily.timer"
+    assert masked.readlink() == Path("/dev/null")
+    drop_in = machine.read("etc/systemd/system/kubelet.service.d/10-kubeadm.conf")
+    # What kubeadm and the kubelet themselves call it.
+    assert "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf" in drop_in
+    for unit in ("containerd", "openstack-kubernetes-metadata"):
+        assert machine.called(f"systemctl restart -- {unit}.service")
+    # It starts when the node joins.
+    assert not machine.called("start kubelet")
+
+
+def test_a_second_run_changes_nothing(node: Callable[..., Machine]) -> None:
+    machine = node(SECURITY_UPDATES="true")
+    machine.write("containerd/gpu.toml", "version = 3\n")
+    machine.write("proxy.env", "HTTP_PROXY=http://proxy:3128\n")
+    install(machine)
+    before = {path: path.stat().st_ino for path in machine.root.rglob("*")}
+    result = install(machine)
+    assert {path: path.stat().st_ino for path in machine.root.rglob("*")} == before
+    assert "wrote" not in result.log
+    asking = ("is-enabled", "is-active")
+    assert {line.split()[1] for line in machine.called("systemctl")} <= set(asking)
+    assert not machine.called("apt-get")
+
+
+def test_in_a_chroot_units_are_enabled_and_never_started(node: Callable[..., Machine]) -> None:
+    machine = node(SECURITY_UPDATES="true")
+    (machine.root / "run/systemd/system").rmdir()
+    machine.answer("^systemctl is-enabled", status=1)
+    install(machine)
+    asked = machine.called("systemctl")
+    assert {line.split()[1] for line in asked} == {"is-enabled", "--quiet"}
+    assert [line.split()[-1] for line in asked if "--quiet enable" in line] == [
+        "openstack-kubernetes-metadata.service",
+        "containerd.service",
+        "kubelet.service",
+        "openstack-kubernetes-updates.timer",
+    ]
+    assert not machine.called("modprobe")
+    assert not machine.called("sysctl")
+
+
+def test_packages_that_are_missing_are_installed(node: Callable[..., Machine]) -> None:
+    machine = node()
+    machine.answer("^dpkg-query", does=f"sys.argv.remove('conntrack')\n{ALL_INSTALLED}")
+    install(machine)
+    (asked,) = machine.called("apt-get")[1:]
+    assert asked.endswith("install --no-install-recommends conntrack")
+
+
+def test_the_pause_image_comes_from_where_kubeadms_others_do(node: Callable[..., Machine]) -> None:
+    machine = node(IMAGE_REGISTRY="r.example:5000/m")
+    machine.answer("--image-repository r.example:5000/m", "r.example:5000/m/pause:3.10\n")
+    install(machine)
+    assert 'sandbox = "r.example:5000/m/pause:3.10"' in machine.read("etc/containerd/config.toml")
+
+
+class TestPrograms:
+    def test_they_come_from_the_artifacts_first(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        as_installed(machine, "v1.36.2")
+        machine.answer("^curl", does="open(sys.argv[sys.argv.index('-o') + 1], 'w').write('key')")
+        for program in ("kubeadm", "kubelet"):
+            path = f"opt/openstack-kubernetes/artifacts/{VERSION}/{program}"
+            machine.place(path, "new").chmod(0o755)
+        install(machine)
+        assert machine.read("usr/bin/kubelet") == "new"
+        assert "core:/stable:/v1.36/deb" in machine.read("etc/apt/sources.list.d/kubernetes.list")
+        machine.order("Release.key", "kubectl=1.36.3-*", "apt-mark hold kubectl")
+        assert not machine.called("kubelet=")
+
+    def test_a_kubelet_that_was_replaced_is_restarted_by_whichever_run_gets_there(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        install(machine)
+        machine.place("var/lib/kubelet/config.yaml")
+        machine.answer("^kubelet --version", "Kubernetes v1.36.2\n", times=1)
+        machine.answer("^nft", does="import signal; os.kill(os.getppid(), signal.SIGKILL)")
+        assert machine.run("install/install.sh", "all").status != 0
+        assert not machine.called("restart kubelet")
+        machine.answer("^nft")
+        machine.answer("^kubelet --version", f"Kubernetes {VERSION}\n")
+        install(machine)
+        assert machine.called("systemctl restart kubelet.service")
+        install(machine)
+        assert not machine.called("restart")
+
+    def test_a_key_that_cannot_be_downloaded_is_named(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        as_installed(machine, "v1.36.2")
+        machine.answer("^curl", status=6)
+        result = machine.run("install/install.sh", "all")
+        assert result.status == 1
+        assert "cannot download the signing key https://pkgs.k8s.io" in result.log
+
+
+class TestSettings:
+    GPU = "etc/containerd/conf.d/gpu.toml"
+    MIRROR = "etc/containerd/certs.d/docker.io/hosts.toml"
+    PROXY = "etc/default/openstack-kubernetes-proxy"
+
+    @staticmethod
+    def bring(machine: Machine, *names: str) -> None:
+        """A folder with these settings."""
+        shutil.rmtree(machine.folder / "containerd", ignore_errors=True)
+        (machine.folder / "proxy.env").unlink(missing_ok=True)
+        for name in names:
+            machine.write(name, f"# {name}\n")
+
+    def test_they_leave_the_machine_when_they_are_taken_away(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        machine.place("etc/containerd/conf.d/image.toml", "# baked\n")
+        names = ("containerd/gpu.toml", "containerd/certs.d/docker.io/hosts.toml", "proxy.env")
+        self.bring(machine, *names)
+        install(machine)
+        for place in (self.GPU, self.MIRROR, self.PROXY):
+            assert machine.has(place)
+            assert (machine.root / place).stat().st_mode & 0o777 == 0o600
+        for unit in ("containerd", "kubelet"):
+            drop_in = machine.read(f"etc/systemd/system/{unit}.service.d/50-proxy.conf")
+            assert f"EnvironmentFile=-{machine.root / self.PROXY}\n" in drop_in
+        self.bring(machine)
+        install(machine)
+        assert machine.called("systemctl restart") == ["systemctl restart -- containerd.service"]
+        assert not any(machine.has(place) for place in (self.GPU, self.MIRROR, self.PROXY))
+        assert machine.has("etc/containerd/conf.d/image.toml")
+        install(machine)
+        assert not machine.called("restart")
+
+    def test_mirrors_need_no_restart(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        install(machine)
+        self.bring(machine, "containerd/certs.d/docker.io/hosts.toml")
+        install(machine)
+        assert machine.has(self.MIRROR)
+        assert not machine.called("restart")
+
+    def test_another_proxy_reaches_containerd_and_the_kubelet(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        machine.place("var/lib/kubelet/config.yaml")
+        self.bring(machine, "proxy.env")
+        install(machine)
+        machine.write("proxy.env", "# another\n")
+        install(machine)
+        assert machine.called("systemctl restart") == [
+            "systemctl restart -- containerd.service",
+            "systemctl restart kubelet.service",
+        ]
+
+    @pytest.mark.parametrize("names", [["containerd/gpu.toml"], []])
+    def test_an_interrupted_run_leaves_the_restart_to_the_next(
+        self, node: Callable[..., Machine], names: list[str]
+    ) -> None:
+        machine = node()
+        self.bring(machine, "containerd/old.toml")
+        install(machine)
+        self.bring(machine, *names)
+        restart = "^systemctl restart -- containerd"
+        machine.answer(restart, does="import signal; os.kill(os.getppid(), signal.SIGKILL)")
+        assert machine.run("install/install.sh", "all").status != 0
+        machine.answer(restart)
+        install(machine)
+        assert machine.called("systemctl restart -- containerd")
+        assert not machine.has("etc/containerd/conf.d/old.toml")
+        assert machine.has(self.GPU) is bool(names)
+        install(machine)
+        assert not machine.called("restart")
+
+    def test_an_installed_script_finds_them(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        self.bring(machine, "containerd/gpu.toml", "proxy.env")
+        install(machine)
+        machine.lib("install_scripts")
+        script = machine.root / "usr/local/lib/openstack-kubernetes/current/install/install.sh"
+        result = machine.bash(["bash", str(script), "all"], "")
+        assert result.status == 0
+        assert machine.has(self.GPU)
+        assert machine.has(self.PROXY)
+        assert not machine.called("restart")
+
+
+class TestUpdates:
+    TIMER = "etc/systemd/system/openstack-kubernetes-updates.timer"
+    UNIT = "openstack-kubernetes-updates.timer"
+
+    def test_a_node_takes_its_turn_at_night(self, node: Callable[..., Machine]) -> None:
+        machine = node(SECURITY_UPDATES="true")
+        install(machine)
+        assert "OnCalendar=*-*-* 00:00:00 UTC\nRandomizedDelaySec=4h\n" in machine.read(self.TIMER)
+        service = machine.read(self.TIMER.replace("timer", "service"))
+        script = re.search(r"ExecStart=/bin/bash (\S+) updates", service)
+        assert script is not None
+        machine.lib("install_scripts")
+        assert Path(script.group(1)).is_file()
+        config = machine.read("etc/apt/apt.conf.d/52openstack-kubernetes")
+        assert 'Automatic-Reboot "false"' in config
+        assert "label=Debian-Security" in config
+
+    def test_no_two_gateways_update_in_the_same_hour(self, node: Callable[..., Machine]) -> None:
+        addresses = "10.8.0.11 10.8.0.12"
+        gateway = {"ROLE": "gateway", "NODE_IP": "10.8.0.12", "GATEWAY_ADDRESSES": addresses}
+        machine = node(SECURITY_UPDATES="true", **gateway)
+        install(machine, "kubectl")
+        assert "OnCalendar=*-*-* 01:00:00 UTC\nRandomizedDelaySec=30m\n" in machine.read(self.TIMER)
+
+    @pytest.mark.parametrize("value", ["", "false"])
+    def test_it_is_taken_away_where_it_is_not_wanted(
+        self, node: Callable[..., Machine], value: str
+    ) -> None:
+        machine = node(SECURITY_UPDATES="true")
+        install(machine)
+        machine.node_env({**NODE, "SECURITY_UPDATES": value})
+        install(machine)
+        assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
+        assert not machine.has(self.TIMER)
+        install(machine)
+        assert not machine.called(self.UNIT)
+
+    def test_the_updates_are_those_of_unattended_upgrade(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        install(machine, "updates")
+        machine.order("apt-get --quiet --yes", "unattended-upgrade --verbose")
+        machine.answer("^unattended-upgrade", status=1)
+        assert "unattended-upgrade failed" in machine.run("install/install.sh", "updates").log
+
+    @pytest.mark.skipif(not shutil.which("apt-config"), reason="no apt here")
+    def test_apt_itself_takes_the_configuration(self, tmp_path: Path) -> None:
+        before = 'Unattended-Upgrade::Origins-Pattern { "origin=Debian,label=Debian"; };\n'
+        ours = (USERDATA / "install/files/52openstack-kubernetes").read_text()
+        (tmp_path / "apt.conf").write_text(before + ours)
+        said = subprocess.run(
+            ["apt-config", "dump"], env={**os.environ, "APT_CONFIG": str(tmp_path / "apt.conf")},
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert 'Origins-Pattern:: "origin=Debian,label=Debian";' not in said
+        assert "label=Debian-Security" in said
 
 
 # A machine and a pod as two network namespaces; the machine itself is the metadata service.
@@ -200,9 +353,9 @@ until [ "$(answers 127.0.0.1 env)" = yes ]; do sleep 0.1; done
 """
 
 
-@pytest.mark.skipif(shutil.which("nft") is None, reason="needs nft")
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nft") is None, reason="needs root and nft")
 def test_pods_do_not_reach_the_metadata_service_but_their_machine_does(tmp_path: Path) -> None:
-    rules = metadata_rules(tmp_path)
+    rules = USERDATA / "install/files/metadata.nft"
     questions = f"""
         answers 169.254.169.254 in_pod
         nft -f {rules} && nft -f {rules}
@@ -217,77 +370,13 @@ def test_pods_do_not_reach_the_metadata_service_but_their_machine_does(tmp_path:
     assert done.stdout.split() == ["yes", "no", "yes", "yes"], done.stderr
 
 
-def test_a_failure_names_the_line_and_the_command(tmp_path: Path) -> None:
-    result = functions(tmp_path, "broken() { ls /nowhere; }\nbroken")
-    assert result.returncode == 1
-    assert "failed: ls /nowhere" in result.stderr
-
-
-class TestUpdates:
-    """The functions, with the machine's own programs replaced and /etc below a folder."""
-
-    TIMER = "systemd/system/openstack-kubernetes-updates.timer"
-
-    @staticmethod
-    def configure(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
-        etc = folder / "etc"
-        (etc / "systemd/system").mkdir(parents=True, exist_ok=True)
-        text = (USERDATA / "install/install.sh").read_text().replace("/etc/", f"{etc}/")
-        head, _, _ = text.rpartition('main "$@"')
-        script = folder / "install/functions.sh"
-        script.write_text(
-            f"""{head}
-            running() {{ true; }}
-            want_packages() {{ echo "package $*"; }}
-            systemctl() {{ echo "systemctl $*"; }}
-            {lines}
-            configure_updates
-            """
-        )
-        return subprocess.run(["bash", script], capture_output=True, text=True, check=False)
-
-    def test_a_node_takes_its_turn_at_night(self, tmp_path: Path) -> None:
-        result = self.configure(tmp_path, "SECURITY_UPDATES=true ROLE=worker")
-        assert result.returncode == 0, result.stderr
-        assert "package unattended-upgrades" in result.stdout
-        timer = (tmp_path / "etc" / self.TIMER).read_text()
-        assert "OnCalendar=*-*-* 00:00:00 UTC\nRandomizedDelaySec=4h\n" in timer
-        config = (tmp_path / "etc/apt/apt.conf.d/52openstack-kubernetes").read_text()
-        assert 'Automatic-Reboot "false"' in config
-        assert "label=Debian-Security" in config
-
-    def test_no_two_gateways_update_in_the_same_hour(self, tmp_path: Path) -> None:
-        gateway = "SECURITY_UPDATES=true ROLE=gateway NODE_IP=10.8.0.12"
-        self.configure(tmp_path, f'{gateway} GATEWAY_ADDRESSES="10.8.0.11 10.8.0.12"')
-        timer = (tmp_path / "etc" / self.TIMER).read_text()
-        assert "OnCalendar=*-*-* 01:00:00 UTC\nRandomizedDelaySec=30m\n" in timer
-
-    def test_a_second_run_starts_nothing_anew(self, tmp_path: Path) -> None:
-        first = self.configure(tmp_path, "SECURITY_UPDATES=true")
-        assert "systemctl restart openstack-kubernetes-updates.timer" in first.stdout
-        second = self.configure(tmp_path, "SECURITY_UPDATES=true")
-        assert "restart" not in second.stdout
-        assert "daemon-reload" not in second.stdout
-
-    @pytest.mark.parametrize("value", ["", "SECURITY_UPDATES=false"])
-    def test_it_is_taken_away_where_it_is_not_wanted(self, tmp_path: Path, value: str) -> None:
-        self.configure(tmp_path, "SECURITY_UPDATES=true")
-        result = self.configure(tmp_path, value)
-        assert result.returncode == 0, result.stderr
-        assert "systemctl -q disable openstack-kubernetes-updates.timer" in result.stdout
-        assert not (tmp_path / "etc" / self.TIMER).exists()
-        assert self.configure(tmp_path, value).stdout == ""
-
-    @pytest.mark.skipif(not shutil.which("apt-config"), reason="no apt here")
-    def test_apt_itself_takes_the_configuration(self, tmp_path: Path) -> None:
-        self.configure(tmp_path, "SECURITY_UPDATES=true")
-        before = tmp_path / "50unattended-upgrades"
-        before.write_text('Unattended-Upgrade::Origins-Pattern { "origin=Debian,label=Debian"; };')
-        ours = tmp_path / "etc/apt/apt.conf.d/52openstack-kubernetes"
-        (tmp_path / "apt.conf").write_text(before.read_text() + "\n" + ours.read_text())
-        said = subprocess.run(
-            ["apt-config", "dump"], env={**os.environ, "APT_CONFIG": str(tmp_path / "apt.conf")},
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        assert 'Origins-Pattern:: "origin=Debian,label=Debian";' not in said
-        assert "label=Debian-Security" in said
+def test_the_rules_of_the_metadata_service_are_loaded_again_when_they_are_gone(
+    node: Callable[..., Machine],
+) -> None:
+    machine = node()
+    install(machine)
+    machine.answer("^nft list table", status=1)
+    install(machine)
+    assert machine.called("systemctl restart") == [
+        "systemctl restart openstack-kubernetes-metadata.service"
+    ]

@@ -1,9 +1,10 @@
-"""lib.sh: files, messages, waiting."""
+"""lib/: files, messages, waiting, and the scripts that stay on a machine."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,11 @@ SCRIPTS = sorted(str(path.relative_to(USERDATA)) for path in USERDATA.rglob("*.s
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_shell_style(script: str) -> None:
-    for command in (["shellcheck", "-x"], ["shfmt", "-i", "2", "-ci", "-d"]):
-        assert shutil.which(command[0]), f"{command[0]} is missing: apt-get install {command[0]}"
-        done = subprocess.run(
-            [*command, script], cwd=USERDATA, capture_output=True, text=True, check=False
-        )
+    # They come with the packages of requirements-dev.txt.
+    programs = Path(sys.executable).parent
+    for linter, *flags in (["shellcheck", "-x"], ["shfmt", "-i", "2", "-ci", "-d"]):
+        command = [str(programs / linter), *flags, script]
+        done = subprocess.run(command, cwd=USERDATA, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -39,7 +40,7 @@ def test_a_file_is_written_only_when_it_differs(machine: Machine) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["file"]
 
 
-def test_what_a_cut_off_run_wrote_is_a_change_for_the_next_one(machine: Machine) -> None:
+def test_what_an_interrupted_run_wrote_is_a_change_for_the_next_one(machine: Machine) -> None:
     run = "lock; write_file {path} 0644 text; changed {path} && echo changed; {end}"
     path = machine.root / "etc/settings"
     said = [
@@ -49,17 +50,17 @@ def test_what_a_cut_off_run_wrote_is_a_change_for_the_next_one(machine: Machine)
     assert said == ["changed\n", "changed\n", "changed\n", ""]
 
 
-def test_a_run_whose_connection_is_cut_ends_as_cut_off(machine: Machine) -> None:
+def test_a_run_that_loses_its_connection_ends_as_interrupted(machine: Machine) -> None:
     path = machine.root / "etc/settings"
     write = f"write_file {path} 0644 text"
-    # The first line that it cannot write to anybody ends it.
+    # The first line that reaches no one ends it.
     cut = machine.lib(
         f"lock; at_exit 'log bye; echo done >{machine.root}/cleaned'; exec 2> >(true); "
-        f"sleep 0.3; {write}; touch {machine.root}/went-on"
+        f"sleep 0.3; {write}; touch {machine.root}/continued"
     )
     assert cut.status == 141
     assert path.exists()
-    assert not machine.has("went-on")
+    assert not machine.has("continued")
     assert machine.has("cleaned")
     assert machine.lib(f"lock; {write}; changed {path} && echo changed").stdout == "changed\n"
 
@@ -145,7 +146,7 @@ def test_packages_are_installed_only_for_what_is_missing(machine: Machine) -> No
     assert machine.called("apt-get") == []
     machine.lib("need_packages bash=bash surely-not-there=some-package")
     assert len(machine.called("update")) == 1
-    assert machine.called("install")[0].endswith("install --no-install-recommends -- some-package")
+    assert machine.called("install")[0].endswith("install --no-install-recommends some-package")
 
 
 def test_a_second_run_waits_for_the_first(machine: Machine) -> None:
@@ -155,24 +156,131 @@ def test_a_second_run_waits_for_the_first(machine: Machine) -> None:
     assert result.stdout == "refused\n"
 
 
+def test_a_template_gets_its_values(machine: Machine) -> None:
+    machine.write("some.conf", "port @API_PORT@\n@LIST@\nmail a@b.c\n")
+    result = machine.lib("load_env\nrender some.conf API_PORT LIST=$'a & b\\n/c'")
+    assert result.stdout == "port 6443\na & b\n/c\nmail a@b.c\n"
+
+
+@pytest.mark.parametrize("keys", ["", "API_PORT"])
+def test_a_template_is_not_written_by_halves(machine: Machine, keys: str) -> None:
+    machine.write("some.conf", "port @API_PORT@ of @NODE@\n")
+    result = machine.lib(f"load_env\ntext=$(render some.conf {keys})\necho written")
+    assert result.status == 1
+    assert "some.conf needs a value for @" in result.log
+    assert result.stdout == ""
+
+
+LIBRARY = "usr/local/lib/openstack-kubernetes"
+CURRENT = f"{LIBRARY}/current"
+
+
+def installed(machine: Machine) -> dict[str, str]:
+    """The files of the current release."""
+    current = machine.root / CURRENT
+    files = (path for path in current.rglob("*") if path.is_file())
+    return {str(path.relative_to(current)): path.read_text() for path in files}
+
+
+def sent(machine: Machine) -> dict[str, str]:
+    """The scripts of the folder of the run, and what lies among them."""
+    folders = {path.parent for path in machine.folder.glob("*/*.sh")}
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(machine.folder)): path.read_text() for path in files}
+
+
+def test_scripts_stay_on_the_machine_and_secrets_do_not(machine: Machine) -> None:
+    machine.write("pki/ca.key", "secret\n")
+    assert machine.lib("install_scripts").status == 0
+    assert installed(machine) == sent(machine)
+    assert machine.has(f"{CURRENT}/lib/files/haproxy.cfg")
+    current = machine.root / CURRENT
+    assert (current / "lib/lib.sh").stat().st_mode & 0o777 == 0o755
+    assert (current / "lib/files/haproxy.cfg").stat().st_mode & 0o777 == 0o644
+    assert current.resolve().stat().st_mode & 0o777 == 0o755
+    assert machine.lib("install_scripts").status == 0
+    assert machine.calls == []
+
+
+def test_an_installed_script_reads_what_the_last_run_left(machine: Machine) -> None:
+    machine.lib("install_scripts")
+    command = f"source {machine.root}/{CURRENT}/lib/lib.sh; load_env; install_scripts; echo $HERE"
+    result = machine.bash(["bash", "-c", command, "trial.sh", "check"], "")
+    assert result.stdout.strip() == str((machine.root / CURRENT).resolve())
+
+
+def test_one_older_release_stays(machine: Machine) -> None:
+    releases = machine.root / LIBRARY / "releases"
+    seen = []
+    for text in ("one", "two", "three"):
+        machine.write("lib/new.sh", f"echo {text}\n")
+        assert machine.lib("install_scripts").status == 0
+        seen.append((machine.root / CURRENT).resolve())
+    assert set(releases.iterdir()) == set(seen[1:])
+
+
+@pytest.mark.parametrize("program", ["mv", "sync", "cp", "chmod", "ln"])
+@pytest.mark.parametrize("which", [1, 2, 3])
+def test_a_power_cut_leaves_the_old_scripts_or_the_new_ones(
+    machine: Machine, program: str, which: int
+) -> None:
+    machine.lib("install_scripts")
+    old = installed(machine)
+    for path in ("lib/lib.sh", "worker/worker.sh"):
+        machine.write(path, (machine.folder / path).read_text() + "# new\n")
+    machine.write("node/more.sh", "# new\n")
+    # The machine goes down when the program is called for this time, and does none of it.
+    count = machine.root / "count"
+    cut = f"""
+        {program}() {{
+          echo >>{count}
+          (( $(wc -l <{count}) != {which} )) || kill -9 $$
+          command {program} "$@"
+        }}
+        export -f {program}
+        """
+    machine.lib(f"{cut}\ninstall_scripts")
+    assert installed(machine) in (old, sent(machine))
+    assert machine.lib("install_scripts").status == 0
+    assert installed(machine) == sent(machine)
+    assert len(list((machine.root / LIBRARY / "releases").iterdir())) <= 2
+
+
 def test_later_runs_have_the_settings_of_the_last_folder_alone(machine: Machine) -> None:
     for name in ("containerd/gpu.toml", "containerd/certs.d/docker.io/hosts.toml", "proxy.env"):
         machine.write(name, "x\n")
-    library = machine.root / "usr/local/lib/openstack-kubernetes"
-    assert machine.lib("NODE_NAME=n install_scripts").status == 0
-    assert (library / "proxy.env").stat().st_mode & 0o777 == 0o600
+    settings = machine.root / "etc/openstack-kubernetes"
+    assert machine.lib("install_scripts").status == 0
+    assert (settings / "proxy.env").stat().st_mode & 0o777 == 0o600
     (machine.folder / "containerd/gpu.toml").unlink()
     (machine.folder / "proxy.env").unlink()
-    assert machine.lib("NODE_NAME=n install_scripts").status == 0
-    left = sorted(p.relative_to(library).as_posix() for p in library.rglob("*.*ml"))
+    assert machine.lib("install_scripts").status == 0
+    left = sorted(p.relative_to(settings).as_posix() for p in settings.rglob("*.*ml"))
     assert left == ["containerd/certs.d/docker.io/hosts.toml"]
-    assert not (library / "proxy.env").exists()
+    assert not (settings / "proxy.env").exists()
+
+
+def test_apt_goes_through_the_proxy(machine: Machine) -> None:
+    machine.write("proxy.env", "HTTP_PROXY=http://proxy:3128\nNO_PROXY=localhost\n")
+    machine.answer("^apt-get", does="sys.stderr.write(repr(os.environ.get('http_proxy')))")
+    result = machine.lib("need_packages surely-not-there=some-package; env | grep -i proxy || true")
+    assert "http://proxy:3128" in result.log
+    assert result.stdout == ""
+
+
+def test_units_are_only_enabled_where_systemd_does_not_run(machine: Machine) -> None:
+    (machine.root / "run/systemd/system").rmdir()
+    machine.answer("^systemctl is-enabled", status=1)
+    machine.lib("unit_apply some.service; timer_apply night one two; timer_remove night")
+    verbs = [line.split()[1] for line in machine.calls]
+    assert set(verbs) <= {"is-enabled", "--quiet"}
+    assert not machine.called("--now")
 
 
 def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Machine) -> None:
     key = machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
     machine.lib("load_env\ndrop_one_time_host_key")
-    assert key.exists(), "a machine's own key is none of our business"
+    assert key.exists(), "the machine's own key stays"
     machine.write("host_key", "real\n")
     machine.write("host_key.pub", "public\n")
     assert machine.run("host-key/host-key.sh", "install").status == 0

@@ -1,12 +1,13 @@
-"""worker.sh: prepare, join, and what a cut leaves behind."""
+"""worker.sh: configure, join, and what an interruption leaves behind."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.scripts.conftest import COMMON, Machine, Result
+from tests.scripts.conftest import COMMON, USERDATA, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
 DISCOVERY = "run/openstack-kubernetes/discovery.conf"
@@ -42,13 +43,9 @@ def join(machine: Machine) -> Result:
     return machine.run("worker/worker.sh", "join", stdin="token: secret\n")
 
 
-def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+def test_configure_leaves_everything_that_join_needs(worker: Machine) -> None:
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert worker.called("fake-install all")
-    library = worker.root / "usr/local/lib/openstack-kubernetes"
-    assert {"lib/lib.sh", "worker/worker.sh", "lib/haproxy.sh"} <= {
-        str(path.relative_to(library)) for path in library.rglob("*.sh")
-    }
     for name in ("node.env", "kubeadm-join.yaml", "ca.crt"):
         assert worker.has(f"etc/openstack-kubernetes/{name}")
     assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")
@@ -56,10 +53,12 @@ def test_prepare_leaves_all_that_join_needs(worker: Machine) -> None:
 
 
 def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:
-    worker.run("worker/worker.sh", "prepare")
+    worker.run("worker/worker.sh", "configure")
     worker.answer("^kubeadm join", does=SEEN)
-    script = worker.root / "usr/local/lib/openstack-kubernetes/worker/worker.sh"
-    result = worker.bash([str(script), "join"], "token: secret\n")
+    installed = worker.root / "installed"
+    shutil.copytree(USERDATA, installed)
+    script = ["bash", str(installed / "worker/worker.sh")]
+    result = worker.bash([*script, "join"], "token: secret\n")
     assert result.status == 0, result
     config = worker.root / "etc/openstack-kubernetes/kubeadm-join.yaml"
     assert worker.called("kubeadm join") == [
@@ -70,9 +69,8 @@ def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:
     assert seen.stat().st_mode & 0o777 == 0o600
     assert not worker.has(DISCOVERY)
     assert not worker.called("secret")
-    assert worker.bash([str(script), "state"], "").stdout == "joined\n" or not worker.has(
-        "etc/kubernetes/kubelet.conf"
-    )
+    worker.place("etc/kubernetes/kubelet.conf")
+    assert worker.bash([*script, "state"], "").stdout == "joined\n"
 
 
 def test_state(worker: Machine) -> None:
@@ -81,7 +79,7 @@ def test_state(worker: Machine) -> None:
 
 
 @pytest.mark.parametrize("left", [f"{STATE}/attempt", "etc/kubernetes/bootstrap-kubelet.conf"])
-def test_a_cut_off_join_is_cleaned_up_first(worker: Machine, left: str) -> None:
+def test_an_interrupted_join_is_cleaned_up_first(worker: Machine, left: str) -> None:
     worker.place(left)
     assert join(worker).status == 0
     worker.order("kubeadm reset --force", "kubeadm join")
@@ -111,7 +109,7 @@ def test_a_node_that_has_joined_is_left_alone(worker: Machine) -> None:
     assert not worker.called("restart")
 
 
-def test_a_node_that_was_forgotten_registers_again(worker: Machine) -> None:
+def test_a_node_whose_node_object_was_deleted_registers_again(worker: Machine) -> None:
     worker.answer("get node demo-worker-0", status=1, times=1)
     assert join(joined(worker)).status == 0
     assert worker.called("systemctl restart kubelet")
@@ -131,20 +129,20 @@ def test_nothing_on_standard_input_is_an_error(worker: Machine) -> None:
     assert "no discovery kubeconfig on standard input" in result.log
 
 
-def test_prepare_again_takes_the_clusters_kubelet_settings(worker: Machine) -> None:
+def test_configure_again_takes_the_clusters_kubelet_settings(worker: Machine) -> None:
     joined(worker)
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert worker.called("kubeadm upgrade node phase kubelet-config")
     assert not worker.called("systemctl restart kubelet")
     worker.answer(
         "kubelet-config",
         does="open(here + '/../root/var/lib/kubelet/config.yaml', 'w').write('new: true')",
     )
-    worker.run("worker/worker.sh", "prepare")
+    worker.run("worker/worker.sh", "configure")
     assert worker.called("systemctl restart kubelet")
 
 
-def test_a_run_that_is_cut_off_leaves_the_kubelets_restart_to_the_next(worker: Machine) -> None:
+def test_an_interrupted_run_leaves_the_kubelets_restart_to_the_next(worker: Machine) -> None:
     joined(worker)
     worker.answer(
         "kubelet-config",
@@ -152,28 +150,19 @@ def test_a_run_that_is_cut_off_leaves_the_kubelets_restart_to_the_next(worker: M
         "os.kill(os.getppid(), 9)",
         times=1,
     )
-    assert worker.run("worker/worker.sh", "prepare").status == -9
+    assert worker.run("worker/worker.sh", "configure").status == -9
     worker.rules = [rule for rule in worker.rules if not rule["times"]]
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert worker.called("systemctl restart kubelet")
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert not worker.called("systemctl restart kubelet")
 
 
-def test_another_version_waits_for_the_gate_to_drain_the_node(worker: Machine) -> None:
+def test_another_version_waits_until_the_node_is_drained(worker: Machine) -> None:
     joined(worker, "v1.36.2")
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert not worker.called("fake-install")
     assert not worker.called("kubeadm upgrade")
-
-
-def test_a_later_upgrade_finds_containerds_settings(worker: Machine) -> None:
-    worker.write("containerd/mine.toml", "version = 3\n")
-    worker.write("containerd/certs.d/docker.io/hosts.toml", "server = 'mirror'\n")
-    assert worker.run("worker/worker.sh", "prepare").status == 0
-    there = "usr/local/lib/openstack-kubernetes/containerd"
-    assert worker.has(f"{there}/mine.toml")
-    assert worker.has(f"{there}/certs.d/docker.io/hosts.toml")
 
 
 def test_an_upgrade_goes_in_order(worker: Machine) -> None:
@@ -187,7 +176,7 @@ def test_an_upgrade_goes_in_order(worker: Machine) -> None:
     )
 
 
-def test_a_machine_in_no_cluster_cannot_be_upgraded(worker: Machine) -> None:
+def test_a_machine_outside_of_a_cluster_cannot_be_upgraded(worker: Machine) -> None:
     result = worker.run("worker/worker.sh", "upgrade")
     assert result.status == 1
     assert "there is nothing to upgrade" in result.log
@@ -195,7 +184,7 @@ def test_a_machine_in_no_cluster_cannot_be_upgraded(worker: Machine) -> None:
 
 def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
-    result = worker.run("worker/worker.sh", "prepare")
+    result = worker.run("worker/worker.sh", "configure")
     assert result.status == 1
     assert "node of another cluster that is alive" in result.log
     assert not worker.called("reset")
@@ -205,11 +194,11 @@ def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
 def test_a_node_of_a_dead_cluster_is_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
     worker.answer("kubelet.conf .*get --raw /readyz", status=1)
-    assert worker.run("worker/worker.sh", "prepare").status == 0
+    assert worker.run("worker/worker.sh", "configure").status == 0
     assert worker.called("kubeadm reset --force")
 
 
-def test_reset_forgets_the_cluster(worker: Machine) -> None:
+def test_reset_removes_the_cluster(worker: Machine) -> None:
     joined(worker).place("etc/cni/net.d/05-cilium.conflist")
     assert worker.run("worker/worker.sh", "reset").status == 0
     assert worker.called("kubeadm reset --force")

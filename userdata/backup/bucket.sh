@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A bucket of an object store that speaks S3, by curl 7.88 or later. Sourced, never run.
 #
-# bucket.env, which only root may read, says which: BUCKET_ENDPOINT, BUCKET_REGION, BUCKET_NAME,
-# BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP. Without the file there is none. Names of
-# objects are made of letters, digits and . _ - / only: nothing else is encoded.
+# It is described by bucket.env, which only root can read: BUCKET_ENDPOINT, BUCKET_REGION,
+# BUCKET_NAME, BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP. Without the file there is none.
+# Names of objects consist of letters, digits and . _ - / only: nothing else is encoded.
 
-# What a request without a body is signed with.
+# The sum that signs a request without a body.
 NO_BODY=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 
-# load_bucket: beside load_env, for those that need it.
+# After load_env.
 load_bucket() {
   # shellcheck source=/dev/null
   [[ ! -r $FOLDER/bucket.env ]] || source "$FOLDER/bucket.env"
@@ -18,21 +18,21 @@ has_bucket() {
   [[ -n ${BUCKET_NAME:-} ]]
 }
 
-# bucket_folder: of this very cluster. Another one of the same name has another CA.
+# bucket_folder: the folder of this cluster. Another one of the same name has another CA.
 bucket_folder() {
   local sum
   sum=$(sha256sum <"$FOLDER/ca.crt")
   printf '%s-%s' "$CLUSTER_NAME" "${sum:0:8}"
 }
 
-# bucket_put FILE NAME: the store compares what it got with the sum. It takes 5 GB at most.
+# bucket_put FILE NAME: the store checks what it received against the sum. It accepts 5 GB at most.
 bucket_put() {
   local sum
   sum=$(sha256sum <"$1")
   bucket_tell "${sum%% *}" "/$2" --upload-file "$1"
 }
 
-# bucket_list PREFIX: names, one a line. Fails above 1000, a store's page.
+# bucket_list PREFIX: names, one per line. Fails above 1000, which is the page of a store.
 bucket_list() {
   local answer result=0
   answer=$(mktemp)
@@ -47,7 +47,7 @@ bucket_list() {
 }
 
 die_of_bucket() {
-  die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed (see why above): set backup.bucket and backupSecretKey right"
+  die "the bucket $BUCKET_NAME at $BUCKET_ENDPOINT cannot be listed, for the reason above: correct backup.bucket or backupSecretKey, then pulumi up"
 }
 
 # bucket_get NAME FILE
@@ -57,12 +57,12 @@ bucket_get() {
   return 1
 }
 
-# bucket_delete NAME: one that is not there is no failure, as S3 has it.
+# bucket_delete NAME: succeeds if there is no such object, as S3 does.
 bucket_delete() {
   bucket_tell "$NO_BODY" "/$1" --request DELETE
 }
 
-# bucket_tell SHA256 PATH [OPTION]...: a request whose answer counts only when it failed.
+# bucket_tell SHA256 PATH [OPTION]...: a request whose answer matters only when it fails.
 bucket_tell() {
   local answer result=0
   answer=$(mktemp)
@@ -71,11 +71,10 @@ bucket_tell() {
   return "$result"
 }
 
-# bucket_request SHA256 OUTPUT PATH [OPTION]...: what the store answers goes to OUTPUT. What is not
-# answered, or by the store's own fault, is asked three times (curl's --retry ends well in 8.14 when
+# bucket_request SHA256 OUTPUT PATH [OPTION]...: the store's answer goes to OUTPUT. A request that
+# gets no answer, or one of the status 5xx, is sent three times (curl's --retry succeeds in 8.14 when
 # it does not retry). Before 8.x curl signs the query as it is: parameters must be sorted and
-# percent-encoded. Every header that is given is signed, so none may be taken away or added on the
-# way.
+# percent-encoded. Every header is signed, so a proxy must not add or remove any.
 bucket_request() {
   local status message
   for _ in 1 2 3; do
@@ -83,11 +82,11 @@ bucket_request() {
     [[ $status == 000 || $status == 5?? ]] || break
     sleep "${BUCKET_PAUSE:-5}"
   done
-  # A wrong region is answered with a redirect, which curl's --fail takes for success.
+  # A wrong region is answered with a redirect, which curl's --fail takes for a success.
   [[ $status != 2?? ]] || return 0
   message=$(tr -d '\n' <"$2" |
     sed -n 's:.*<Code>\([^<]*\)</Code>.*<Message>\([^<]*\)</Message>.*:\1\: \2:p')
-  log "$BUCKET_ENDPOINT/$BUCKET_NAME answers ${status/000/nothing whole} ${message:-$(head -c 300 "$2")}"
+  log "$BUCKET_ENDPOINT/$BUCKET_NAME answers ${status/000/nothing} ${message:-$(head -c 300 "$2")}"
   return 1
 }
 
@@ -97,10 +96,10 @@ bucket_curl() {
   local -a ca=()
   shift 3
   [[ ! -e $FOLDER/bucket-ca.crt ]] || ca=(--cacert "$FOLDER/bucket-ca.crt")
-  use_proxy
   : >"$output"
-  # On standard input, as every user of the machine sees command lines.
-  bucket_login | curl --disable --config - --silent --show-error --globoff --output "$output" \
+  # The login on standard input, because every user of the machine sees command lines. The store may be
+  # outside, where only the proxy leads to.
+  bucket_login | with_proxy curl --disable --config - --silent --show-error --globoff --output "$output" \
     --write-out '%{http_code}' --header "x-amz-content-sha256: $sum" \
     --connect-timeout 10 --speed-limit 1 --speed-time 60 ${ca[@]+"${ca[@]}"} "$@" \
     "$BUCKET_ENDPOINT/$BUCKET_NAME$path"
@@ -110,17 +109,4 @@ bucket_login() {
   local secret=${BUCKET_SECRET_KEY//\\/\\\\}
   printf 'user = "%s:%s"\naws-sigv4 = "aws:amz:%s:s3"\n' \
     "$BUCKET_ACCESS_KEY" "${secret//\"/\\\"}" "$BUCKET_REGION"
-}
-
-# The store may be outside, where only the proxy leads to.
-use_proxy() {
-  local file
-  for file in "$FOLDER/proxy.env" "$LIB_DIR/proxy.env"; do
-    [[ -r $file ]] || continue
-    set -a
-    # shellcheck source=/dev/null
-    source "$file"
-    set +a
-    return
-  done
 }

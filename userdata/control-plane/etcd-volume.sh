@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The volume that etcd's data is on, where there is one. Sourced, never run.
+# The volume for etcd's data, if there is one. Sourced, never run.
 
-# A unit of its own mounts the volume at every boot, and the kubelet needs it: etcd must never
-# start on the empty folder below the mount. (fstab would need udev, which containers lack.)
+# A unit mounts the volume at every boot, and the kubelet requires it: etcd must never start on the
+# empty folder below the mount. (fstab would need udev, which containers lack.)
 prepare_etcd_volume() {
   [[ -n ${ETCD_DEVICE:-} ]] || return 0
-  local unit=openstack-kubernetes-etcd-volume.service device type
+  local unit=openstack-kubernetes-etcd-volume.service device type text
   step "etcd volume"
   if ! mountpoint --quiet "$ETCD_DATA"; then
     [[ ! -d $ETCD_DATA/member ]] ||
-      die "etcd has data on the boot volume, but ETCD_DEVICE is set: replace this control plane to move it"
+      die "etcd has data on the boot disk, but ETCD_DEVICE is set: replace this control plane to move etcd to its volume"
     wait_for 120 "the volume $ETCD_DEVICE" etcd_device >/dev/null ||
       die "no device matches $ETCD_DEVICE: is the volume attached?"
     device=$(etcd_device)
@@ -24,24 +24,14 @@ prepare_etcd_volume() {
     esac
     write_file "$STATE_DIR/etcd-volume" 0644 "$(blkid -p -s UUID -o value "$device")"
   fi
-  write_file "$ROOT/etc/systemd/system/$unit" 0644 "[Unit]
-Description=Mount the etcd volume
-Before=kubelet.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-TimeoutStartSec=300
-ExecStart=$LIB_DIR/control-plane/control-plane.sh mount
-
-[Install]
-RequiredBy=kubelet.service"
+  text=$(render "$FILES/openstack-kubernetes-etcd-volume.service" SCRIPTS_DIR)
+  write_file "$UNIT_DIR/$unit" 0644 "$text"
   systemctl --quiet enable "$unit" || die "$unit cannot be enabled" "$unit"
   systemctl start "$unit" || die "the etcd volume cannot be mounted" "$unit"
 }
 
-# mount_etcd_volume: the file system that this machine's etcd began with, whatever the device is
-# called by now.
+# mount_etcd_volume: the file system that this machine's etcd began with, whatever the name of its
+# device is now.
 mount_etcd_volume() {
   local uuid device
   uuid=$(<"$STATE_DIR/etcd-volume")
@@ -51,7 +41,7 @@ mount_etcd_volume() {
   wait_for 120 "the file system $uuid" volume_with "$uuid" >/dev/null ||
     die "no device holds the file system $uuid: is the etcd volume attached?"
   device=$(volume_with "$uuid")
-  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device needs a repair by hand: e2fsck $device"
+  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device must be repaired by hand: e2fsck $device"
   mount -o noatime "$device" "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
   chmod 0700 "$ETCD_DATA"
 }
@@ -64,7 +54,7 @@ etcd_device() {
   readlink -f -- "${matches[0]}"
 }
 
-# volume_with UUID: its device, which udev may not know where there is none.
+# volume_with UUID: its device, found without udev too.
 volume_with() {
   local device
   findfs "UUID=$1" 2>/dev/null && return
@@ -73,11 +63,11 @@ volume_with() {
   printf '%s\n' "$device"
 }
 
-# content_of DEVICE: the type of what is on it, nothing when it is blank.
+# content_of DEVICE: the type of its content, nothing if it is blank.
 content_of() {
   local status=0 found
   found=$(blkid -p -s TYPE -s PTTYPE -o value "$1") || status=$?
-  # 2: no signature found. Anything else that failed is no licence to format.
+  # 2: no signature found. No other failure permits formatting.
   ((status == 0 || status == 2)) || die "blkid cannot tell what is on $1 (status $status)"
   printf '%s' "${found//$'\n'/ }"
 }

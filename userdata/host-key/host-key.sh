@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # host-key.sh install: puts the machine's real SSH host key in place.
 #
-# The connection that runs this came in over the one-time key (ED25519) out of user_data. That
-# key stays beside the real one (ECDSA), so that a cut-off run can be repeated; the first
-# bootstrap, which comes in over the real key, removes it.
+# The connection that runs this came in over the one-time key (ED25519) of user_data. That key stays
+# alongside the real one (ECDSA), so that an interrupted run can be repeated; the first `configure`,
+# which comes in over the real key, removes it.
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"

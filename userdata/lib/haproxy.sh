@@ -1,46 +1,15 @@
 #!/usr/bin/env bash
-# HAProxy: on gateways for everybody, on nodes for what runs there. Sourced, never run.
+# HAProxy: on gateways for the cluster's users, on nodes for what runs there. Sourced, never run.
 
 HAPROXY_CFG=$ROOT/etc/haproxy/haproxy.cfg
 HAPROXY_CA=$ROOT/etc/haproxy/openstack-kubernetes-ca.crt
 HAPROXY_SOCKET=$ROOT/run/haproxy/admin.sock
-HAPROXY_HEALTH=127.0.0.1:8404
 
-# haproxy_base LINE...: the global and default settings, and the port that says "alive".
+# haproxy_base LINE...: the defaults, the port that tells whether it is alive, and these further
+# global settings.
 haproxy_base() {
-  cat <<EOT
-# Written by openstack-kubernetes ($SCRIPT): changes are lost at the next run.
-global
-  user haproxy
-  group haproxy
-  stats socket $HAPROXY_SOCKET mode 600 level admin
-  hard-stop-after 4h
-$(printf '  %s\n' "$@")
-
-defaults
-  mode tcp
-  option redispatch 1
-  option dontlognull
-  option clitcpka
-  option srvtcpka
-  srvtcpka-idle 5s
-  srvtcpka-intvl 1s
-  srvtcpka-cnt 3
-  retries 4
-  timeout connect 1s
-  timeout client 1m
-  timeout server 1m
-  timeout tunnel 4h
-  timeout client-fin 30s
-  timeout server-fin 30s
-  timeout check 2s
-
-frontend health
-  mode http
-  bind $HAPROXY_HEALTH
-  http-request return status 200 content-type text/plain string ok if { path /healthz }
-  http-request return status 404
-EOT
+  render "$HERE/lib/files/haproxy.cfg" SCRIPT HAPROXY_HEALTH_PORT \
+    SOCKET="$HAPROXY_SOCKET" FURTHER="$(printf '  %s\n' "$@")"
 }
 
 # haproxy_api TIMES ADDRESS:PORT...: the API behind these addresses, balanced over every control
@@ -66,7 +35,7 @@ EOT
     # tcp-ut ends connections to a machine that fell silent. (on-marked-down shutdown-sessions does
     # too, but leaves the clients of connections that were just being opened hanging; and in
     # default-server tcp-ut is ignored.)
-    printf '  server %s %s:6443 tcp-ut 2s\n' "$address" "$address"
+    printf '  server %s %s:%s tcp-ut 2s\n' "$address" "$address" "$API_PORT"
   done
 }
 
@@ -81,22 +50,30 @@ haproxy_apply() {
   fault=$(haproxy -c -q -f "$trial" 2>&1) || die "HAProxy refuses its configuration: $fault"
   write_file "$HAPROXY_CFG" 0644 "$content"
   unit_apply haproxy.service "$HAPROXY_CFG" "$HAPROXY_CA"
-  wait_for 15 "HAProxy" haproxy_alive || die "HAProxy does not answer on $HAPROXY_HEALTH" haproxy.service
+  wait_for 15 "HAProxy" haproxy_alive ||
+    die "HAProxy does not answer on 127.0.0.1:$HAPROXY_HEALTH_PORT" haproxy.service
 }
 
 haproxy_alive() {
-  curl --silent --fail --output /dev/null --noproxy '*' --max-time 2 "http://$HAPROXY_HEALTH/healthz"
+  curl --silent --fail --output /dev/null --noproxy '*' --max-time 2 \
+    "http://127.0.0.1:$HAPROXY_HEALTH_PORT/healthz"
 }
 
-# The API of the cluster on every node, whichever control planes live: API_NAME:7443.
-# Checks are slower than on the gateways: every node makes them.
+# The API of the cluster on every node, whichever control planes are alive. Checks are slower than
+# on the gateways: every node makes them.
 configure_api_proxy() {
-  step "node-local HAProxy for $API_NAME:7443"
+  local config
+  need_env API_PORT LOCAL_API_PORT HAPROXY_HEALTH_PORT
+  step "node-local HAProxy for $API_NAME:$LOCAL_API_PORT"
   write_hosts
-  haproxy_apply "$(haproxy_base 'fd-hard-limit 10000' 'nbthread 1' 'spread-checks 20')
-$(haproxy_api 'inter 2s fastinter 300ms downinter 1s fall 2 rise 1' 127.0.0.1:7443)"
+  config=$(
+    haproxy_base 'fd-hard-limit 10000' 'nbthread 1' 'spread-checks 20'
+    haproxy_api 'inter 2s fastinter 300ms downinter 1s fall 2 rise 1' "127.0.0.1:$LOCAL_API_PORT"
+  )
+  haproxy_apply "$config"
 }
 
 wait_for_api_proxy() {
-  wait_for "${API_TIMEOUT:-300}" "the cluster's API at $API_NAME:7443" api_ready "$API_NAME:7443"
+  wait_for "${API_TIMEOUT:-300}" "the cluster's API at $API_NAME:$LOCAL_API_PORT" \
+    api_ready "$API_NAME:$LOCAL_API_PORT"
 }

@@ -2,7 +2,7 @@
 # What kubeadm and the kubelet made of this machine. Sourced, never run.
 #
 # `attempt` says that kubeadm was started, `member` that it finished: with the first and without
-# the second, the last run was cut off.
+# the second, the last run was interrupted.
 
 is_member() {
   [[ -e $STATE_DIR/member && -e $KUBERNETES_DIR/kubelet.conf ]]
@@ -20,12 +20,12 @@ end_attempt() {
   rm -f -- "$STATE_DIR/attempt"
 }
 
-# attempt: `init` or `join`, if there was one that was cut off.
+# attempt: `init` or `join`, if one was interrupted.
 attempt() {
   [[ ! -e $STATE_DIR/attempt ]] || cat "$STATE_DIR/attempt"
 }
 
-half_done() {
+was_interrupted() {
   [[ ! -e $STATE_DIR/member ]] &&
     [[ -e $STATE_DIR/attempt || -e $KUBERNETES_DIR/kubelet.conf ||
       -e $KUBERNETES_DIR/bootstrap-kubelet.conf ]]
@@ -47,9 +47,9 @@ refuse_foreign_cluster() {
   local pki=$KUBERNETES_DIR/pki/ca.crt conf=$KUBERNETES_DIR/kubelet.conf
   [[ -e $conf && -e $pki ]] && ! cmp -s -- "$pki" "$FOLDER/ca.crt" || return 0
   if timeout 20 kubectl --kubeconfig "$conf" --request-timeout=10s get --raw /readyz >/dev/null 2>&1; then
-    die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $LIB_DIR/worker/worker.sh reset here"
+    die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $SCRIPTS_DIR/${ROLE:-worker}/${ROLE:-worker}.sh reset here"
   fi
-  log "this machine was a node of a cluster that does not answer any more"
+  log "this machine was a node of a cluster that no longer answers"
   reset_node
 }
 
@@ -69,7 +69,7 @@ refresh_kubelet_config() {
   local config=$ROOT/var/lib/kubelet/config.yaml before pending=$STATE_DIR/kubelet-config
   step "kubelet configuration"
   before=$(sha256sum <"$config")
-  [[ ! -e $pending ]] || before='' # an earlier run was cut off: it may not have restarted the kubelet
+  [[ ! -e $pending ]] || before='' # an earlier run was interrupted: it may not have restarted the kubelet
   : >"$pending"
   run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
   rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run

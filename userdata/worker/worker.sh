@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A worker.
 #
-#   worker.sh prepare   everything but the cluster: programs, node-local HAProxy, kubeadm's file;
-#                       on a node that has joined, what changed since; but not the version
-#   worker.sh join      joins by the discovery kubeconfig on standard input
-#   worker.sh upgrade   brings a node that has joined to the version; it should be drained
-#   worker.sh state     prints "joined" or "new"
-#   worker.sh reset     takes everything of the cluster off the machine
+#   worker.sh configure   everything except joining: programs, node-local HAProxy, kubeadm's file; on a
+#                         node that has joined, applies what changed, except another version
+#   worker.sh join        joins by the discovery kubeconfig on standard input
+#   worker.sh upgrade     upgrades a node that has joined, which should be drained
+#   worker.sh state       prints "joined" or "new"
+#   worker.sh reset       removes everything of the cluster from the machine
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -15,28 +15,28 @@ source "$HERE/lib/haproxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 
-prepare() {
+configure() {
   step "check what is here"
   [[ -s $FOLDER/ca.crt && -s $FOLDER/kubeadm-join.yaml ]] ||
     die "ca.crt and kubeadm-join.yaml must be in $FOLDER"
   refuse_foreign_cluster
   drop_one_time_host_key
   if is_member; then
-    # What the node needs to reach the API comes first: the kubelet's settings are there.
+    # The kubelet's settings are read from the API, so what leads there comes first.
     need_packages curl=curl
     configure_api_proxy
     if [[ $(kubelet_version) == "$KUBERNETES_VERSION" ]]; then
       install_programs
       refresh_kubelet_config
     else
-      log "this node runs $(kubelet_version): the gate drains it, then it is upgraded to $KUBERNETES_VERSION"
+      log "this node runs $(kubelet_version): it is upgraded to $KUBERNETES_VERSION when it has been drained"
     fi
   else
     install_programs
     configure_api_proxy
   fi
   install_scripts
-  log "prepared"
+  log "configured"
 }
 
 install_programs() {
@@ -45,14 +45,14 @@ install_programs() {
 }
 
 upgrade() {
-  is_member || die "this machine is in no cluster: there is nothing to upgrade"
+  is_member || die "this machine is not in a cluster: there is nothing to upgrade"
   step "upgrade from $(kubelet_version) to $KUBERNETES_VERSION"
   local -a flags
   mapfile -t flags < <(kubeadm_flags)
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
   install_programs
-  # A cut-off try may have left the new program beside the old process.
+  # After an interrupted upgrade the old process may still run.
   systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   refresh_kubelet_config
   log "upgraded"
@@ -66,13 +66,13 @@ join() {
   (umask 077 && cat >"$RUN_DIR/discovery.conf")
   at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
   [[ -s $RUN_DIR/discovery.conf ]] || die "no discovery kubeconfig on standard input"
-  [[ -s $FOLDER/kubeadm-join.yaml ]] || die "run worker.sh prepare first: $FOLDER has no kubeadm-join.yaml"
+  [[ -s $FOLDER/kubeadm-join.yaml ]] || die "$FOLDER has no kubeadm-join.yaml: run worker.sh configure first"
 
   if is_member; then
     rejoin && return
     reset_node
-  elif half_done; then
-    log "an earlier join was cut off"
+  elif was_interrupted; then
+    log "an earlier join was interrupted"
     reset_node
   fi
   step "wait for the API"
@@ -85,22 +85,22 @@ join() {
   log "joined"
 }
 
-# A node that has joined needs nothing but a kubelet that runs and is known; one whose Node was
-# deleted registers again when its kubelet starts.
+# A node that has joined only needs a running kubelet and its Node; if the Node was deleted, the
+# kubelet registers it again when it starts.
 rejoin() {
   step "check the kubelet of a node that has joined"
   wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
-  if ! known; then
-    log "this node is not known in the cluster any more: restarting its kubelet"
+  if ! node_exists; then
+    log "the cluster no longer has a Node $NODE_NAME: restarting the kubelet"
     systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
-    wait_for 30 "the kubelet to register" known || return 1
+    wait_for 30 "the kubelet to register" node_exists || return 1
   fi
   systemctl is-active --quiet kubelet.service || systemctl start kubelet.service ||
     die "the kubelet does not start" kubelet.service
   log "has joined already"
 }
 
-known() {
+node_exists() {
   kubectl --kubeconfig "$KUBERNETES_DIR/kubelet.conf" --request-timeout=10s \
     get node "$NODE_NAME" -o name >/dev/null 2>&1
 }
@@ -108,15 +108,15 @@ known() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
 case $VERB in
-  prepare | join | upgrade | reset)
+  configure | join | upgrade | reset)
     lock
     case $VERB in
-      prepare) prepare ;;
+      configure) configure ;;
       join) join ;;
       upgrade) upgrade ;;
       reset) reset_node ;;
     esac
     ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: worker.sh prepare|join|upgrade|state|reset" ;;
+  *) die "usage: worker.sh configure|join|upgrade|state|reset" ;;
 esac

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# gateway-reboot.sh check: reboots this gateway when an update asks for it and nobody will notice.
+# reboot.sh check: reboots this gateway when an update requires it and no one will notice.
 #
 # Run by a timer, at another minute on each gateway, so that two never decide at the same time. It
-# reboots in the maintenance window only, while every other gateway is well; a backup first, the
-# active one when the backups have had their turn, after it has given the VIP away. Whatever is in
-# the way, the timer asks again.
+# reboots in the maintenance window only, while every other gateway is healthy; a backup first, the
+# active one when the backups have had their turn, after it has handed over the VIP. When something
+# is in the way, the next run of the timer tries again.
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -21,32 +21,36 @@ check() {
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
     die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata"
   open=$(minutes_open) || {
-    log "a reboot is wanted: it waits for the maintenance window ($REBOOT_DAYS, $REBOOT_START to $REBOOT_END $REBOOT_TIME_ZONE)"
+    wait_with_reboot "for the maintenance window ($REBOOT_DAYS, $REBOOT_START to $REBOOT_END $REBOOT_TIME_ZONE)"
     return 0
   }
-  nobody_at_work || {
-    log "a reboot is wanted: it waits until nobody works on this machine, or through it by SSH"
+  no_one_at_work || {
+    wait_with_reboot "until no one is working on this machine, or through it by SSH"
     return 0
   }
-  others_well || return 0
-  api_ready 127.0.0.1:6443 || {
-    log "a reboot is wanted: it waits until the API answers"
+  others_healthy || return 0
+  api_ready "127.0.0.1:$API_PORT" || {
+    wait_with_reboot "until the API answers"
     return 0
   }
   if [[ -n ${PEERS:-} ]]; then
     if holds_vip; then
       ((open >= ROUND)) || {
-        log "a reboot is wanted: this gateway is the active one, the others come first"
+        wait_with_reboot "for the other gateways, which come first: this one is active"
         return 0
       }
       hand_over || return 0
     elif ! alive "$VIP"; then
-      log "a reboot is wanted: it waits until another gateway serves $VIP"
+      wait_with_reboot "until another gateway serves $VIP"
       return 0
     fi
   fi
   log "rebooting: $(tr '\n' ' ' <"$REBOOT_REQUIRED")"
   systemctl reboot
+}
+
+wait_with_reboot() {
+  log "a reboot is required: waiting $1"
 }
 
 # minutes_open: for how long the window has been open; status 1 when it is closed.
@@ -64,9 +68,9 @@ minutes() {
   printf '%s' $((10#${1%:*} * 60 + 10#${1#*:}))
 }
 
-# A gate runs here, and a node's bootstrap comes through here: they must not be cut off. SSH to
+# A node is drained from here, and configured through here: that must not be interrupted. SSH to
 # another machine counts too: the active gateway forwards it.
-nobody_at_work() {
+no_one_at_work() {
   local file
   for file in "$LOCKS"/openstack-kubernetes-*; do
     [[ ! -e $file ]] || flock --nonblock "$file" true || return 1
@@ -74,33 +78,34 @@ nobody_at_work() {
   [[ -z $(ss -Htn state established '( sport = :22 or dport = :22 )') ]]
 }
 
-others_well() {
+others_healthy() {
   local peer
   for peer in ${PEERS:-}; do
     alive "$peer" || {
-      log "a reboot is wanted: it waits for the gateway $peer, whose HAProxy does not answer"
+      wait_with_reboot "for the gateway $peer, whose HAProxy does not answer"
       return 1
     }
   done
 }
 
-# alive ADDRESS: does the HAProxy of the gateway that has this address answer?
+# alive ADDRESS: whether the HAProxy of the gateway that has this address answers.
 alive() {
-  curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 "http://$1:8405/healthz"
+  curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 \
+    "http://$1:$GATEWAY_STATUS_PORT/healthz"
 }
 
 holds_vip() {
   [[ -n $(ip -o -4 address show to "$VIP/32") ]]
 }
 
-# Planned, this costs nobody a connection to the API that is opened anew; status 1 when no other
-# gateway took over, and this one serves on.
+# Planned, this costs no new connection to the API; status 1 when no other gateway took over, and
+# this one continues to serve.
 hand_over() {
-  log "giving $VIP to another gateway"
+  log "handing $VIP over to another gateway"
   systemctl stop keepalived.service
   wait_for "${HAND_OVER_TIMEOUT:-15}" "another gateway with $VIP" served_by_another && return 0
   systemctl start keepalived.service || die "keepalived does not start again" keepalived.service
-  log "a reboot is wanted, but no other gateway took over: this one stays"
+  wait_with_reboot "until another gateway can take over: none did"
   return 1
 }
 
@@ -109,9 +114,10 @@ served_by_another() {
 }
 
 require_root
-load_env NODE_IP VIP REBOOT_DAYS REBOOT_START REBOOT_END REBOOT_TIME_ZONE
+load_env NODE_IP VIP REBOOT_DAYS REBOOT_START REBOOT_END REBOOT_TIME_ZONE API_PORT \
+  GATEWAY_STATUS_PORT
 lock
 case $VERB in
   check) check ;;
-  *) die "usage: gateway-reboot.sh check" ;;
+  *) die "usage: reboot.sh check" ;;
 esac

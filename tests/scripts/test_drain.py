@@ -1,0 +1,272 @@
+"""drain.sh: a node goes out of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.scripts.conftest import Machine, Result
+from tests.scripts.membership import (
+    CORDON,
+    MakeMachine,
+    answer_nodes,
+    control_plane,
+    etcd_member,
+    healthy,
+    node,
+    worker,
+)
+
+
+@pytest.fixture
+def make(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a worker's membership."""
+    return partial(worker, make_machine)
+
+
+@pytest.fixture
+def make_control_plane(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a control plane's membership."""
+    return partial(control_plane, make_machine)
+
+
+def drain(machine: Machine) -> Result:
+    return machine.run("cluster/drain.sh", "drain")
+
+
+def test_a_worker_is_drained_in_order(make: Callable[..., Machine]) -> None:
+    machine = make()
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order(
+        CORDON, "drain demo-worker-0 --ignore-daemonsets --delete-emptydir-data",
+        "get volumeattachments", "worker.sh reset", "delete node demo-worker-0",
+    )  # fmt: skip
+    assert not machine.called("etcdctl")
+
+
+def test_nothing_is_removed_when_the_drain_fails(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1, complains="cannot evict pod shop/db\n")
+    result = drain(machine)
+    assert result.status == 1
+    assert "cannot evict pod shop/db" in result.log
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh reset")
+    assert not machine.called("delete node")
+
+
+def test_a_machine_that_dies_during_the_drain_is_abandoned(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=3)
+    machine.answer("^ssh ", status=255)
+    assert drain(machine).status == 0
+    assert len(machine.called(" drain ")) == 1
+    assert machine.called("out-of-service=nodeshutdown:NoExecute")
+
+
+def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")
+    result = drain(machine)
+    assert result.status == 1
+    assert "volumes are still attached to demo-worker-0: pv-1" in result.log
+    assert not machine.called("worker.sh reset")
+
+
+def test_volumes_of_daemonsets_stay_attached_without_stopping_it(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get pods .*go-template", "logs/agent-x-buffer\n")
+    machine.answer("get persistentvolumes", "pv-1 logs/agent-x-buffer\npv-2 shop/db\npv-3 /\n")
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\n")
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-0 pv-2\n", times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert len(machine.called("get volumeattachments")) == 3
+    assert machine.called("worker.sh reset")
+
+
+def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Machine]) -> None:
+    machine = make()
+    answer_nodes(machine, node("demo-worker-0"), node("demo-worker-1", "Unknown", "silent"))
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: demo-worker-1" in result.log
+    assert not machine.called("patch node")
+
+
+def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
+    machine = make()
+    coming_up = node("demo-worker-1", "False", "sick\nin two lines")
+    answer_nodes(machine, node("demo-worker-0"), coming_up, times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order("get nodes -o", CORDON)
+    assert len(machine.called("get nodes -o")) == 3
+
+
+def test_all_other_nodes_are_read_at_once(make: Callable[..., Machine]) -> None:
+    machine = make()
+    answer_nodes(machine, *(node(f"demo-worker-{index}") for index in range(20)))
+    assert drain(machine).status == 0
+    assert len(machine.called("get nodes -o")) == 1
+    assert not machine.called("get node demo-worker-1")
+
+
+def test_without_a_list_of_nodes_none_is_drained(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get nodes -o", status=1)
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: unknown, because the API did not list the nodes" in result.log
+    assert not machine.called("patch node")
+
+
+def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
+    machine = make()
+    dead = [node(f"demo-worker-{index}", "Unknown", "silent") for index in range(2)]
+    answer_nodes(machine, *dead)
+    machine.answer("get node demo-worker-0", dead[0])
+    machine.answer("^ssh ", status=255)
+    machine.answer(
+        "get pods --all-namespaces",
+        "kube-system cilium-x DaemonSet\nshop web-1 ReplicaSet\n",
+        times=3,
+    )
+    machine.answer("get volumeattachments", "demo-worker-0 pv-1\n")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert not machine.called(" drain ")
+    machine.order(
+        "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service",
+        "delete node demo-worker-0",
+    )
+    assert "considered dead" in result.log
+    assert "deleting its server detaches them: pv-1" in result.log
+
+
+def test_a_node_that_is_gone_needs_no_drain(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", "")
+    result = drain(machine)
+    assert result.status == 0
+    assert "nothing to drain" in result.log
+    assert not machine.called("patch node")
+    assert machine.called("worker.sh reset")
+
+
+def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID="openstack:///old")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", provider="openstack:///new"))
+    result = drain(machine)
+    assert result.status == 0
+    assert "belongs to another machine by now" in result.log
+    assert not machine.called("patch node")
+    assert not machine.called("delete")
+
+
+def test_the_etcd_member_is_removed_before_its_machine_is_reset(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order(
+        "endpoint health", " drain ", "member remove 23", "control-plane.sh reset",
+        "delete node demo-control-plane-2",
+    )  # fmt: skip
+    assert not any(" exec etcd-c " in line for line in machine.calls)
+
+
+def endpoint_status(last: int, *, leads: bool) -> str:
+    """A line of `etcdctl endpoint status`."""
+    size = "20 MB, 9 MB, 55%, 4.3 GB"
+    leading = str(leads).lower()
+    versions = "3.6.8, 3.6.0"
+    url = f"https://10.8.0.{last}:2379"
+    return f"{url}, {last}, {versions}, {size}, {leading}, false, 3, 9, 9, , , false\n"
+
+
+def test_a_leader_hands_over_before_it_is_removed(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    machine.answer(
+        "endpoint status", endpoint_status(21, leads=False) + endpoint_status(23, leads=True)
+    )
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order(
+        " drain ", "--endpoints=https://10.8.0.23:2379 move-leader 21", "member remove 23"
+    )
+
+
+def test_a_member_that_does_not_lead_hands_nothing_over(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    machine.answer(
+        "endpoint status", endpoint_status(21, leads=True) + endpoint_status(23, leads=False)
+    )
+    assert drain(machine).status == 0
+    assert not machine.called("move-leader")
+
+
+def test_a_leader_without_a_successor_is_removed_all_the_same(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    machine.answer("endpoint status", endpoint_status(23, leads=True))
+    machine.answer("move-leader", status=1)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "no other member took over the leadership" in result.log
+    assert machine.called("member remove 23")
+
+
+@pytest.mark.parametrize(
+    ("members", "well", "status"),
+    [
+        ((21, 22, 23), (21, 22, 23), 0),
+        ((21, 22, 23), (21, 22), 0),
+        ((21, 22, 23), (21, 23), 1),
+        ((21, 23), (21, 23), 0),
+        ((21, 23), (23,), 1),
+        ((21, 22, 24, 25, 23), (21, 22, 24, 23), 0),
+        ((21, 22, 24, 25, 23), (21, 22, 23), 1),
+        ((21, 22), (21, 22), 0),
+    ],
+)
+def test_etcd_keeps_a_healthy_majority(
+    make_control_plane: Callable[..., Machine],
+    members: tuple[int, ...],
+    well: tuple[int, ...],
+    status: int,
+) -> None:
+    machine = make_control_plane()
+    names = {23: "demo-control-plane-2"}
+    machine.answer(
+        "member list", "".join(etcd_member(last, names.get(last, f"m{last}")) for last in members)
+    )
+    machine.answer("endpoint health", healthy(*well), status=len(members) - len(well))
+    result = drain(machine)
+    assert result.status == status, result
+    if status:
+        assert "demo-control-plane-2 cannot be removed: of the" in result.log
+        assert not machine.called("patch node")
+        assert not machine.called("member remove")
+
+
+def test_the_last_control_plane_stays(make_control_plane: Callable[..., Machine]) -> None:
+    machine = make_control_plane()
+    answer_nodes(machine, node("demo-control-plane-2"))
+    machine.answer("get pods -l component=etcd", "etcd-c demo-control-plane-2 True\n")
+    result = drain(machine)
+    assert "cannot be removed: no other control plane's etcd answers" in result.log
+    assert not machine.called("patch node")

@@ -1,0 +1,333 @@
+"""join.sh: a node comes into the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.scripts.conftest import Machine, Result
+from tests.scripts.membership import (
+    CORDON,
+    UNCORDON,
+    MakeMachine,
+    answer_nodes,
+    control_plane,
+    node,
+    worker,
+)
+
+NO_NETWORK = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:Network plugin returns error: cni plugin not initialized"
+)
+
+
+@pytest.fixture
+def make(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a worker's membership."""
+    return partial(worker, make_machine)
+
+
+@pytest.fixture
+def make_control_plane(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a control plane's membership."""
+    return partial(control_plane, make_machine)
+
+
+def join(machine: Machine) -> Result:
+    return machine.run("cluster/join.sh", "join")
+
+
+def test_a_new_worker_joins_with_a_token_of_its_own(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", "", times=1)
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order("create -f -", "worker.sh join", "delete secret bootstrap-token-")
+    sent = next(e["stdin"] for e in machine.recorded if "worker.sh join" in e["line"])
+    assert "server: https://api.demo.internal:7443" in sent
+    token = sent.split("token: ")[1].split()[0].strip('"')
+    assert not machine.called(token.split(".")[1])
+
+
+def test_ssh_checks_the_host_key_it_was_given(make: Callable[..., Machine]) -> None:
+    machine = make()
+    join(machine)
+    command = machine.called("worker.sh state")[0]
+    for option in (
+        "StrictHostKeyChecking=yes", "HostKeyAlgorithms=ecdsa-sha2-nistp256", "BatchMode=yes",
+        "GlobalKnownHostsFile=/dev/null", "debian@10.8.0.41",
+    ):  # fmt: skip
+        assert option in command
+    assert (machine.folder / "ssh_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_refused_login_is_not_tried_again(make: Callable[..., Machine]) -> None:
+    machine = make()
+    refusal = "debian@10.8.0.41: Permission denied (publickey).\n"
+    machine.answer("^ssh .*worker.sh state", status=255, complains=refusal)
+    result = join(machine)
+    assert result.status == 1
+    assert "refuses the login: debian@10.8.0.41: Permission denied" in result.log
+    assert len(machine.called("worker.sh state")) == 1
+
+
+def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) -> None:
+    machine = make()
+    assert join(machine).status == 0
+    assert not machine.called("worker.sh join")
+    assert not machine.called("create")
+    assert not machine.called("patch")
+
+
+def test_a_kubelet_of_another_version_is_replaced_on_a_drained_node(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"), times=3)
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order(CORDON, "drain demo-worker-0", "worker.sh upgrade", UNCORDON)
+
+
+def test_an_interrupted_run_is_finished_by_its_uncordon(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
+    assert join(machine).status == 0
+    [patch] = machine.called("patch node demo-worker-0")
+    assert UNCORDON in patch
+
+
+def test_a_node_that_someone_cordoned_stays_so(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    result = join(machine)
+    assert result.status == 0
+    assert (
+        "demo-worker-0 stays cordoned, because an administrator or kured cordoned it" in result.log
+    )
+    assert not machine.called("patch")
+
+
+def test_a_node_that_someone_cordoned_stays_so_after_its_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
+    old = node("demo-worker-0", cordoned="true", version="v1.35.4")
+    machine.answer("get node demo-worker-0", old, times=3)
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order("drain demo-worker-0", "worker.sh upgrade")
+    assert not machine.called("patch")
+    assert "stays cordoned" in result.log
+
+
+def test_no_node_is_upgraded_while_another_is_unhealthy(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
+    answer_nodes(machine, node("demo-worker-0"), node("demo-worker-1", "False", "sick"))
+    result = join(machine)
+    assert result.status == 1
+    assert "not Ready: demo-worker-1" in result.log
+    assert not machine.called("drain")
+    assert not machine.called("worker.sh upgrade")
+
+
+def test_an_unhealthy_node_is_upgraded_though_another_is_unhealthy(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0"))
+    old = node("demo-worker-0", "False", "sick", version="v1.35.4")
+    machine.answer("get node demo-worker-0", old, times=3)
+    answer_nodes(machine, node("demo-worker-0"), node("demo-worker-1", "False", "sick"))
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order("drain demo-worker-0", "worker.sh upgrade")
+
+
+def test_a_node_that_cannot_be_drained_is_not_upgraded(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
+    machine.answer("drain demo-worker-0", status=1, complains="cannot evict pod")
+    machine.environment["DRAIN_TIMEOUT"] = "1"
+    result = join(machine)
+    assert result.status == 1
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh upgrade")
+
+
+def test_a_stale_node_of_an_earlier_machine_goes_first(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    assert join(machine).status == 0
+    machine.order("delete node demo-worker-0", "worker.sh join")
+
+
+def test_the_name_of_a_living_machine_is_not_taken(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", address="10.8.0.77"))
+    result = join(machine)
+    assert "Ready at 10.8.0.77, which is not this machine (10.8.0.41)" in result.log
+    assert not machine.called("delete node")
+
+
+def test_labels_and_taints(make: Callable[..., Machine]) -> None:
+    machine = make(NODE_LABELS="pool=big,disk=ssd", NODE_TAINTS="gpu=true:NoSchedule")
+    assert join(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big disk=ssd")
+    assert machine.called("taint node demo-worker-0 --overwrite gpu=true:NoSchedule")
+
+
+RECORDED = "get node/demo-worker-0"
+
+
+def test_labels_and_taints_are_recorded_before_they_are_set(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(NODE_LABELS="pool=big,disk=ssd", NODE_TAINTS="gpu=true:NoSchedule")
+    assert join(machine).status == 0
+    machine.order(
+        "annotate node demo-worker-0 --overwrite openstack-kubernetes-labels=pool disk "
+        "openstack-kubernetes-taints=gpu:NoSchedule",
+        "label node", "taint node",
+    )  # fmt: skip
+    assert len(machine.called("annotate")) == 1
+
+
+def test_labels_and_taints_that_are_no_longer_configured_are_removed(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(NODE_LABELS="pool=big", NODE_TAINTS="gpu=yes:NoExecute")
+    machine.answer(
+        RECORDED, "pool disk|gpu:NoSchedule old:NoExecute|other:NoSchedule gpu:NoSchedule "
+    )
+    assert join(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big disk-")
+    [tainted] = machine.called("taint node")
+    assert tainted.endswith("--overwrite gpu=yes:NoExecute gpu:NoSchedule-")
+    before, after = machine.called("annotate")
+    assert before.endswith(
+        "labels=pool disk openstack-kubernetes-taints=gpu:NoExecute gpu:NoSchedule"
+    )
+    assert after.endswith("labels=pool openstack-kubernetes-taints=gpu:NoExecute")
+
+
+def test_labels_and_taints_of_others_stay(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer(RECORDED, "||other:NoSchedule ")
+    assert join(machine).status == 0
+    for verb in ("label node", "taint node", "annotate"):
+        assert not machine.called(verb)
+
+
+def test_what_is_recorded_already_is_not_recorded_again(make: Callable[..., Machine]) -> None:
+    machine = make(NODE_LABELS="pool=big")
+    machine.answer(RECORDED, "pool||")
+    assert join(machine).status == 0
+    assert machine.called("label node demo-worker-0 --overwrite pool=big")
+    assert not machine.called("annotate")
+
+
+@pytest.mark.parametrize("message", [NO_NETWORK, f"[{NO_NETWORK}, CSINode is not yet initialized]"])
+def test_a_node_may_wait_for_a_network_that_comes_later(
+    make: Callable[..., Machine], message: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", message))
+    result = join(machine)
+    assert result.status == 0
+    assert "waits for the network add-on, which is not installed yet: accepted" in result.log
+
+
+@pytest.mark.parametrize(
+    ("message", "paths"),
+    [
+        (NO_NETWORK, "/lib/modules /etc/cni/net.d"),
+        (f"[{NO_NETWORK}, PLEG is not healthy]", ""),
+        ("PLEG is not healthy", ""),
+    ],
+)
+def test_any_other_reason_is_waited_for_and_shown(
+    make: Callable[..., Machine], message: str, paths: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", message))
+    machine.answer("get node demo-worker-0 -o", "Ready=False why\n")
+    machine.answer("get daemonsets", paths)
+    machine.answer("^ssh .*journalctl", "the kubelet's last words\n")
+    result = join(machine)
+    assert result.status == 1
+    assert "demo-worker-0 did not become Ready" in result.log
+    assert "  | Ready=False why" in result.log
+    assert "the kubelet's last words" in result.log
+
+
+@pytest.fixture
+def stuck(make: Callable[..., Machine]) -> Machine:
+    """A node that has joined, and whose kubelet never registers."""
+    machine = make()
+    machine.answer("^kubectl .*get node demo-worker-0", "")
+    machine.answer(
+        "^kubectl .*get node demo-worker-0 .*conditions", status=1, complains="NotFound\n"
+    )
+    machine.answer("^kubectl .*get node demo-worker-0 --ignore-not-found", "")
+    machine.answer("^ssh .*worker.sh state", "joined\n")
+    machine.answer("^ssh .*worker.sh join", "")
+    return machine
+
+
+def test_a_kubelet_that_never_comes_up_is_shown_with_its_unit_and_its_log(stuck: Machine) -> None:
+    stuck.answer("^ssh .*is-active kubelet", "activating\n", status=3)
+    stuck.answer("^ssh .*journalctl --unit=kubelet", "failed to run Kubelet: swap is on\n")
+    result = join(stuck)
+    assert result.status == 1
+    assert "unit kubelet.service on demo-worker-0 is activating" in result.log
+    assert "  | failed to run Kubelet: swap is on" in result.log
+    assert 'node demo-worker-0, join.sh join, step "wait for the node"' in result.log
+    assert "demo-worker-0 did not become Ready" in result.log
+
+
+def test_a_machine_without_ssh_is_named(stuck: Machine) -> None:
+    stuck.answer("^ssh .*(is-active|journalctl)", status=255)
+    result = join(stuck)
+    assert result.status == 1
+    assert "unit kubelet.service on demo-worker-0 is unknown" in result.log
+    assert "(no SSH connection)" in result.log
+
+
+def test_a_failed_join_shows_why_and_deletes_its_token(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("^ssh .*worker.sh join", status=1, complains="swap is on\n")
+    result = join(machine)
+    assert result.status == 1
+    assert "swap is on" in result.log
+    assert machine.called("delete secret bootstrap-token-")
+
+
+def test_without_the_api_it_says_so(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get --raw /readyz", status=1, complains="connection refused\n")
+    machine.environment["API_TIMEOUT"] = "0"
+    for script, verb in (("api", "wait"), ("join", "join"), ("drain", "drain")):
+        result = machine.run(f"cluster/{script}.sh", verb)
+        assert result.status == 1
+        assert "the API does not answer from this gateway: connection refused" in result.log
+
+
+def test_a_control_plane_is_ready_when_its_own_api_server_is(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    assert join(machine).status == 0
+    assert machine.called("--server=https://10.8.0.23:6443 get --raw /readyz")
+    assert not machine.called("ssh")

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Takes a node out of the cluster. Runs on the active gateway, for several nodes at the same time;
+# nothing of its folder stays there.
+#
+#   drain.sh drain   checks that the cluster can spare the node, drains it, removes its etcd member,
+#                    resets its machine and deletes the Node
+
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kubectl.sh
+source "$HERE/cluster/kubectl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/ssh.sh
+source "$HERE/cluster/ssh.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
+source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
+source "$HERE/cluster/cordon.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh
+source "$HERE/cluster/pods.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/volumes.sh
+source "$HERE/cluster/volumes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh
+source "$HERE/cluster/etcdctl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
+source "$HERE/cluster/etcd-members.sh"
+
+drain() {
+  local exists alive=false
+  API_TIMEOUT=${API_TIMEOUT:-120}
+  wait_for_api
+  step "check that the cluster can spare $NODE_NAME"
+  read_node "$NODE_NAME" || die "the API does not say whether a Node $NODE_NAME exists"
+  exists=$node_exists
+  if [[ -n ${PROVIDER_ID:-} && -n $node_provider && $node_provider != "$PROVIDER_ID" ]]; then
+    log "the Node $NODE_NAME belongs to another machine by now ($node_provider): nothing to do"
+    return
+  fi
+  [[ -z $exists ]] || ! node_is_healthy || alive=true
+  [[ $alive == false ]] || wait_for_other_nodes
+  [[ $ROLE != control-plane ]] || require_quorum_without_node
+  if [[ -z $exists ]]; then
+    log "there is no Node $NODE_NAME: nothing to drain"
+  else
+    cordon
+    evict_pods || {
+      abandon_dead_node
+      alive=false
+    }
+    wait_for_volumes "$alive"
+  fi
+  if [[ $ROLE == control-plane ]]; then
+    hand_over_leadership
+    step "remove the etcd member"
+    remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
+  fi
+  reset_machine
+  step "delete the Node"
+  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the Node $NODE_NAME could not be deleted"
+  log "$NODE_NAME is out of the cluster"
+}
+
+# The kubelet does not answer, so a drain would wait forever: the machine is stopped as far as it
+# can be reached, then the cluster is told that it is gone.
+abandon_dead_node() {
+  step "abandon a dead node"
+  reset_machine
+  log "$NODE_NAME is not Ready: its pods are deleted by force"
+  kube taint node "$NODE_NAME" --overwrite node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null ||
+    die "$NODE_NAME could not be tainted"
+  wait_for 90 "the pods of $NODE_NAME to go" pods_are_gone || delete_pods_by_force
+}
+
+machine_was_reset=false
+reset_machine() {
+  [[ $machine_was_reset == false ]] || return 0
+  step "kubeadm reset on $NODE_NAME"
+  machine_was_reset=true
+  if [[ -n ${PROVIDER_ID:-} ]] && ! is_same_machine; then
+    log "the machine at $NODE_IP cannot be reached, or is another one by now: not reset"
+  elif ! on_node true </dev/null 2>/dev/null; then
+    log "no SSH connection to $NODE_IP: the machine is considered dead and not reset"
+  elif ! on_node test -e "$SCRIPTS_DIR/$ROLE/$ROLE.sh" </dev/null; then
+    log "the machine was never configured: nothing to reset"
+  else
+    on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: the reason is above"
+  fi
+}
+
+# A new machine has the address and the host key of the previous one, but not its ID.
+is_same_machine() {
+  local id
+  id=$(on_node cat /var/lib/cloud/data/instance-id </dev/null 2>/dev/null) || return
+  [[ ${PROVIDER_ID##*/} == "$id" ]]
+}
+
+case $VERB in
+  drain)
+    load_env NODE_NAME NODE_IP ROLE SSH_USER ETCD_CLIENT_PORT ETCD_PEER_PORT
+    drain
+    ;;
+  *) die "usage: drain.sh drain" ;;
+esac

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The command line of etcdctl. Sourced, never run.
+
+# etcdctl_command ARGUMENT...: sets `etcdctl`, for the member in whose container it will run.
+etcdctl_command() {
+  local pki=/etc/kubernetes/pki/etcd
+  # shellcheck disable=SC2034 # the scripts that source this use it
+  etcdctl=(etcdctl --endpoints="https://127.0.0.1:$ETCD_CLIENT_PORT" --cacert="$pki/ca.crt"
+    --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" "$@")
+}

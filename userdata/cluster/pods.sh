@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The pods of the node: evicted, or deleted by force. Sourced, never run.
+# shellcheck disable=SC2154 # nodes.sh sets node_*
+
+# evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod.
+evict_pods() {
+  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began
+  step "drain"
+  until ((SECONDS - start >= limit)); do
+    read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+    [[ $node_ready != Unknown ]] || return 1
+    began=$SECONDS
+    # One minute at a time: a machine may die while it is drained.
+    ! run kubectl --kubeconfig "$FOLDER/kubeconfig" drain "$NODE_NAME" --ignore-daemonsets \
+      --delete-emptydir-data --timeout=60s || return 0
+    # What fails at once will fail again, for example pods without a controller.
+    ((SECONDS - began > 10)) || quick=$((quick + 1))
+    ((quick < 3)) || break
+    sleep 3
+  done
+  die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
+}
+
+delete_pods_by_force() {
+  local left namespace name
+  left=$(pods_left) || die "the pods of $NODE_NAME could not be listed"
+  while read -r namespace name _; do
+    [[ -n $name ]] || continue
+    log "deleting $namespace/$name by force"
+    kube -n "$namespace" delete pod "$name" --grace-period=0 --force --wait=false --ignore-not-found >/dev/null 2>&1 ||
+      die "$namespace/$name could not be deleted"
+  done <<<"$left"
+}
+
+pods_are_gone() {
+  local left
+  left=$(pods_left) && [[ -z $left ]]
+}
+
+# pods_left: all but mirror pods and those of DaemonSets.
+pods_left() {
+  kube get pods --all-namespaces --field-selector "spec.nodeName=$NODE_NAME" \
+    -o jsonpath='{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{" "}{.metadata.ownerReferences[0].kind}{"\n"}{end}' |
+    sed '/ DaemonSet$/d; / Node$/d'
+}

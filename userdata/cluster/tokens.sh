@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What a machine needs to join: a bootstrap token and the discovery file. Sourced, never run.
+
+# mint_token: sets `token`, which is valid for 15 minutes and deleted when this script ends.
+mint_token() {
+  local secret
+  token_id=$(random_text 6)
+  secret=$(random_text 16)
+  token=$token_id.$secret
+  at_exit delete_token
+  kube create -f - >/dev/null <<EOT || return
+apiVersion: v1
+kind: Secret
+metadata:
+  name: bootstrap-token-$token_id
+  namespace: kube-system
+type: bootstrap.kubernetes.io/token
+stringData:
+  description: made by openstack-kubernetes for $NODE_NAME to join with
+  token-id: "$token_id"
+  token-secret: "$secret"
+  expiration: $(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)
+  usage-bootstrap-authentication: "true"
+  usage-bootstrap-signing: "true"
+  auth-extra-groups: system:bootstrappers:kubeadm:default-node-token
+EOT
+}
+
+delete_token() {
+  [[ -n ${token_id:-} ]] || return 0
+  kube -n kube-system delete secret "bootstrap-token-$token_id" --ignore-not-found >/dev/null ||
+    log "the join token could not be deleted: it expires within 15 minutes"
+  token_id=''
+}
+
+random_text() {
+  local text=''
+  while ((${#text} < $1)); do
+    text+=$(head -c 512 /dev/urandom | tr -dc 'a-z0-9')
+  done
+  printf '%s' "${text:0:$1}"
+}
+
+# discovery: the kubeconfig by which `kubeadm join` finds the cluster. Its CA certificate is the one
+# that the administrator's kubeconfig trusts.
+discovery() {
+  local ca
+  ca=$(kube config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')
+  [[ -n $ca ]] || die "$FOLDER/kubeconfig has no certificate-authority-data"
+  cat <<EOT
+apiVersion: v1
+kind: Config
+clusters:
+- name: kubernetes
+  cluster:
+    server: https://$API_NAME:$LOCAL_API_PORT
+    certificate-authority-data: $ca
+users:
+- name: join
+  user:
+    token: "$token"
+contexts:
+- name: join
+  context:
+    cluster: kubernetes
+    user: join
+current-context: join
+EOT
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A worker joins, or is upgraded. Sourced, never run; after the other files of this folder.
+# shellcheck disable=SC2154 # nodes.sh sets node_*
+
+join_worker() {
+  local state
+  step "join"
+  # The machine was configured a moment ago, so it answers.
+  wait_for 120 "SSH to $NODE_NAME" worker_state || die "no SSH connection to $SSH_USER@$NODE_IP: $(complaint on_node true)"
+  state=$(<"$FOLDER/state")
+  read_node "$NODE_NAME" || die "the API does not say whether a Node $NODE_NAME exists"
+  if [[ $state == joined && -n $node_exists ]]; then
+    log "$NODE_NAME has joined already"
+    return
+  fi
+  if [[ -n $node_exists && $state == new ]]; then
+    [[ $node_ready != True || -z $node_address || $node_address == "$NODE_IP" ]] ||
+      die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
+    log "deleting the Node of an earlier machine of this name"
+    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+  fi
+  mint_token || die "no join token could be created"
+  discovery | on_node_script join || die "$NODE_NAME could not join: the reason is above"
+  delete_token
+}
+
+# Waiting helps while nothing answers, not after a refusal: sshd stops answering someone whom it has
+# refused often.
+worker_state() {
+  on_node_script state >"$FOLDER/state" 2>"$FOLDER/refused" </dev/null && return
+  ! grep -qE 'Permission denied|Host key verification failed' "$FOLDER/refused" ||
+    die "$SSH_USER@$NODE_IP refuses the login: $(tail -n 1 "$FOLDER/refused")"
+  return 1
+}
+
+# A kubelet of another version is replaced on a drained node; `uncordon` ends that.
+upgrade_worker() {
+  local from
+  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+  from=$node_version
+  [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
+  step "upgrade from $from to $KUBERNETES_VERSION"
+  # An unhealthy node serves no one, and the upgrade may repair it.
+  ! node_is_healthy || wait_for_other_nodes
+  cordon
+  evict_pods || die "$NODE_NAME is not Ready: repair or replace it, then run again"
+  on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: the reason is above. It stays cordoned; run again when the cause is gone"
+  wait_for 120 "the kubelet of $NODE_NAME to report $KUBERNETES_VERSION" has_new_version || die_of_node
+}
+
+has_new_version() {
+  read_node "$NODE_NAME" && [[ $node_version == "$KUBERNETES_VERSION" ]]
+}

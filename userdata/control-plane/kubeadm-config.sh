@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# kubeadm's configuration: what it once generated is generated again when the configuration changed.
+# Sourced, never run.
+
+STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
+
+# The kubelet restarts the static pods whose manifests differ, no others.
+configure_kubeadm() {
+  local config=$FOLDER/kubeadm-init.yaml pod
+  local -A manifest container
+  [[ $(configuration_sum) != "$(cat "$STATE_DIR/kubeadm-init.sha256" 2>/dev/null)" ]] || return 0
+  step "kubeadm's configuration has changed"
+  for pod in "${STATIC_PODS[@]}"; do
+    manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
+    container[$pod]=$(container_of "$pod")
+  done
+  run kubeadm init phase upload-config all --config "$config" || die "kubeadm could not store its configuration in the cluster"
+  reissue_api_server_certificate "$config"
+  run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
+  write_etcd_manifest "$config"
+  for pod in "${STATIC_PODS[@]}"; do
+    if [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]]; then
+      wait_for_restart "$pod" "${container[$pod]}" ||
+        die "$pod does not start with its new configuration" kubelet.service
+    fi
+  done
+  wait_for_own_api
+  configure_kube_proxy "$config"
+  remember_configuration
+}
+
+# write_etcd_manifest CONFIG: etcd restarts only for what matters. kubeadm would write another
+# initial cluster than the one that the member was started with, which no running member reads.
+write_etcd_manifest() {
+  local dry=$RUN_DIR/etcd initial manifest
+  mkdir -p -- "$dry"
+  at_exit "rm -rf -- '$dry'"
+  run env KUBEADM_INIT_DRYRUN_DIR="$dry" kubeadm init phase etcd local --config "$1" --dry-run ||
+    die "kubeadm could not write etcd's manifest"
+  initial=$(grep -e '--initial-cluster' "$MANIFESTS/etcd.yaml")
+  manifest=$(
+    while IFS= read -r line; do
+      case $line in
+        *--initial-cluster-state=*) ;;
+        *--initial-cluster=*) printf '%s\n' "$initial" ;;
+        *) printf '%s\n' "$line" ;;
+      esac
+    done <"$dry/etcd.yaml"
+  )
+  [[ -n $manifest ]] || die "kubeadm wrote no manifest of etcd to $dry"
+  write_file "$MANIFESTS/etcd.yaml" 0600 "$manifest"
+}
+
+configuration_sum() {
+  local sum
+  sum=$(sha256sum <"$FOLDER/kubeadm-init.yaml")
+  printf '%s' "${sum%% *}"
+}
+
+# The part of the configuration that is the same on every control plane.
+cluster_configuration_sum() {
+  local sum
+  sum=$(awk 'BEGIN { RS = ORS = "---\n" } !/kind: InitConfiguration/' "$FOLDER/kubeadm-init.yaml" | sha256sum)
+  printf '%s' "${sum%% *}"
+}
+
+stored_configuration_sum() {
+  kube -n kube-system get configmap kubeadm-config -o "jsonpath={.metadata.annotations.$STORED_SUM}"
+}
+
+# What is in effect here, and what the cluster has stored for machines that join.
+remember_configuration() {
+  wait_for 60 "the API" mark_configuration || die "kubeadm's configuration in the cluster could not be annotated"
+  write_file "$STATE_DIR/kubeadm-init.sha256" 0644 "$(configuration_sum)"
+}
+
+mark_configuration() {
+  kube -n kube-system annotate configmap kubeadm-config --overwrite "$STORED_SUM=$(cluster_configuration_sum)" >/dev/null
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The distribution's node-exporter, for Prometheus. Sourced by gateway.sh.
+
+# Which gateway has the VIP is seen by the addresses, and whether keepalived and HAProxy run by
+# their units: both are true also when keepalived is dead.
+configure_exporter() {
+  local unit=prometheus-node-exporter.service path=$ROOT/etc/default/prometheus-node-exporter text
+  if [[ ${METRICS:-false} != true ]]; then
+    if [[ -e $path ]] && systemctl is-enabled --quiet -- "$unit" 2>/dev/null; then
+      step "node-exporter is no longer wanted"
+      systemctl --quiet disable --now -- "$unit" || die "$unit cannot be stopped" "$unit"
+    fi
+    return 0
+  fi
+  # Prometheus does not ask before the cluster is there.
+  ! first_boot || return 0
+  step "node-exporter"
+  bash "$HERE/install/install.sh" metrics || die "install.sh metrics failed"
+  text=$(render "$FILES/prometheus-node-exporter" NODE_IP NODE_EXPORTER_PORT)
+  write_file "$path" 0644 "$text"
+  unit_apply_restart "$unit" "$path"
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# HAProxy of a gateway: the API, the ingress, SSH to each gateway, its status. Sourced by gateway.sh.
+
+configure_haproxy() {
+  step "HAProxy"
+  local config
+  config=$(
+    haproxy_base 'fd-hard-limit 50000'
+    # Without the CA there is no cluster yet: SSH is all that is needed then.
+    [[ ! -s $FOLDER/ca.crt ]] ||
+      haproxy_api 'inter 500ms fastinter 200ms downinter 500ms fall 2 rise 1' \
+        "$VIP:$API_PORT" "127.0.0.1:$API_PORT" "127.0.0.1:$LOCAL_API_PORT"
+    haproxy_status
+    haproxy_ingress http "$HTTP_PORT" "$INGRESS_HTTP_PORT"
+    haproxy_ingress https "$HTTPS_PORT" "$INGRESS_HTTPS_PORT"
+    haproxy_ssh
+  )
+  haproxy_apply "$config"
+}
+
+# Whether this gateway's HAProxy is alive, and at the VIP that of the active one, for the other
+# gateways; its metrics, for Prometheus.
+haproxy_status() {
+  cat <<EOT
+
+frontend status
+  mode http
+  bind $NODE_IP:$GATEWAY_STATUS_PORT
+  bind $VIP:$GATEWAY_STATUS_PORT
+  http-request return status 200 content-type text/plain string ok if { path /healthz }
+EOT
+  [[ ${METRICS:-false} != true ]] ||
+    printf '  http-request use-service prometheus-exporter if { path /metrics }\n'
+  printf '  http-request return status 404\n'
+}
+
+# haproxy_ingress NAME PORT NODE_PORT: the ingress behind its node port.
+haproxy_ingress() {
+  local name=$1 port=$2 node_port=$3 proxy='' address
+  [[ -n ${INGRESS_ADDRESSES:-} ]] || return 0
+  [[ ${INGRESS_PROXY_PROTOCOL:-false} != true ]] || proxy=' send-proxy-v2 check-send-proxy'
+  cat <<EOT
+
+listen ingress-$name
+  bind $VIP:$port
+  balance leastconn
+  default-server check inter 2s fastinter 500ms downinter 1s fall 2 rise 1$proxy
+EOT
+  for address in $INGRESS_ADDRESSES; do
+    printf '  server %s %s:%s\n' "$address" "$address" "$node_port"
+  done
+}
+
+# At the floating IP each gateway has a port for SSH.
+haproxy_ssh() {
+  local address index=0
+  for address in $GATEWAY_ADDRESSES; do
+    cat <<EOT
+
+listen ssh-$index
+  bind $VIP:$((FIRST_GATEWAY_SSH_PORT + index))
+  server gateway-$index $address:22
+EOT
+    index=$((index + 1))
+  done
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# keepalived: which gateway has the VIP. Sourced by gateway.sh.
+
+configure_keepalived() {
+  local path=$ROOT/etc/keepalived/keepalived.conf interface prefix peers='' place config priority
+  # Not among the scripts, whose folder changes: keepalived wants a path without links.
+  local health_script=$LIB_DIR/haproxy-health.sh
+  step "keepalived"
+  read -r interface prefix < <(ip -o -4 address show to "$NODE_IP/32" |
+    sed -n 's|^[0-9]*: *\([^ ]*\) .* inet [0-9.]*/\([0-9]*\) .*|\1 \2|p') ||
+    die "no interface has the address NODE_IP $NODE_IP"
+  # It asks for HAProxy, not for the API servers: if none of them is alive, no other gateway is
+  # better.
+  config=$(render "$FILES/haproxy-health.sh" HAPROXY_HEALTH_PORT)
+  write_file "$health_script" 0755 "$config"
+  # Every address that a gateway can have: one that is new or about to leave is heard, so that two
+  # never have the VIP.
+  for place in $GATEWAY_PLACES; do
+    [[ $place == "$NODE_IP" ]] || peers+=$'\n'"    $place"
+  done
+  priority=$((OWN_INDEX < 10 ? 200 - 10 * OWN_INDEX : 100))
+  config=$(render "$FILES/keepalived.conf" NODE_NAME NODE_IP VIP VRRP_ID INTERFACE="$interface" \
+    PREFIX="$prefix" PEERS="$peers" PRIORITY="$priority" HEALTH_SCRIPT="$health_script")
+  try_keepalived "$config"
+  write_file "$path" 0644 "$config"
+  unit_apply keepalived.service "$path"
+}
+
+try_keepalived() {
+  local trial fault status=0
+  trial=$(mktemp -- "$RUN_DIR/keepalived.XXXXXXXX")
+  at_exit "rm -f -- '$trial'"
+  printf '%s\n' "$1" >"$trial"
+  fault=$(keepalived --config-test --use-file "$trial" 2>&1) || status=$?
+  # 2.2 ends itself by SIGTERM after testing a file with a script in it.
+  ((status == 0)) || { ((status == 143)) && [[ -z $fault ]]; } ||
+    die "keepalived refuses its configuration (status $status): $fault"
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Packages, also those that the distribution does not have. Sourced by install.sh.
+
+# apt-daily holds dpkg's lock for minutes on a machine's first boot, and its upgrades would restart
+# containerd at any time.
+mask_apt_daily() {
+  local unit masked=false
+  for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service; do
+    [[ ! -L $UNIT_DIR/$unit ]] || continue
+    mkdir -p -- "$UNIT_DIR"
+    ln -sf /dev/null "$UNIT_DIR/$unit"
+    ! systemd_runs || systemctl stop "$unit" 2>/dev/null || true # a unit that is not there
+    masked=true
+  done
+  ! "$masked" || ! systemd_runs || systemctl daemon-reload
+}
+
+# want_packages PACKAGE...: those that are missing.
+want_packages() {
+  local installed missing=() package
+  # shellcheck disable=SC2016
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+  for package; do
+    grep -qx "installed $package" <<<"$installed" || missing+=("$package")
+  done
+  ((${#missing[@]} == 0)) || apt_install "${missing[@]}"
+}
+
+# want_pinned PACKAGE[=VERSION]...: at this version, and never brought to another one by apt.
+want_pinned() {
+  apt_install --allow-downgrades --allow-change-held-packages "$@"
+  run apt-mark hold "${@%%=*}"
+}
+
+# want_repository NAME KEY_URL LINE: a source of packages with its own signing key.
+want_repository() {
+  local key=$ROOT/etc/apt/keyrings/$1.asc list=$ROOT/etc/apt/sources.list.d/$1.list
+  want_packages ca-certificates curl
+  if [[ ! -s $key ]]; then
+    mkdir -p -- "${key%/*}"
+    with_proxy run curl -fsSL --retry 5 --retry-connrefused -o "$key.new" "$2" ||
+      die "cannot download the signing key $2; without internet put the programs into $ARTIFACTS"
+    mv -- "$key.new" "$key"
+  fi
+  write_file "$list" 0644 "deb [signed-by=$key] $3"
+  # shellcheck disable=SC2034 # apt_install looks at it
+  ! changed "$list" || APT_UPDATED=false
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The distribution's security updates, by a timer of our own: apt-daily would wait for nothing.
+# Sourced by install.sh.
+
+UPDATES_UNIT=openstack-kubernetes-updates
+
+# Only what the distribution calls security comes in, so neither containerd.io nor Kubernetes'
+# packages do.
+configure_updates() {
+  local service timer at spread
+  if [[ ${SECURITY_UPDATES:-} != true ]]; then
+    timer_remove "$UPDATES_UNIT"
+    return
+  fi
+  step "security updates"
+  want_packages unattended-upgrades
+  copy_file "$FILES/52openstack-kubernetes" "$ROOT/etc/apt/apt.conf.d/52openstack-kubernetes" 0644
+  read -r at spread < <(update_time)
+  service=$(render "$FILES/openstack-kubernetes-updates.service" SCRIPTS_DIR)
+  timer=$(render "$FILES/openstack-kubernetes-updates.timer" AT="$at" SPREAD="$spread")
+  timer_apply "$UPDATES_UNIT" "$service" "$timer"
+}
+
+# update_time: when, and within how long from then. Nodes update at some time of the night, gateways
+# each in an hour of its own: a new HAProxy restarts.
+update_time() {
+  local address index=0
+  if [[ ${ROLE:-} != gateway ]]; then
+    echo 00:00 4h
+    return
+  fi
+  for address in ${GATEWAY_ADDRESSES:-}; do
+    [[ $address != "$NODE_IP" ]] || printf '%02d:00 30m\n' "$index"
+    index=$((index + 1))
+  done
+}
+
+# What the timer runs. needrestart must not restart containerd or the kubelet.
+update() {
+  step "security updates"
+  apt_update
+  NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
+    die "unattended-upgrade failed: see /var/log/unattended-upgrades"
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# How a script ends: cleanups, signals, unexpected errors. Sourced by lib.sh.
+
+CLEANUPS=() # commands to run on the way out, last first
+
+at_exit() {
+  CLEANUPS+=("$1")
+}
+
+leave_script() {
+  local code=$? index
+  set +e
+  trap - ERR
+  trap '' PIPE # no one listens any more: the rest is done all the same
+  for ((index = ${#CLEANUPS[@]} - 1; index >= 0; index--)); do
+    eval "${CLEANUPS[index]}"
+  done
+  [[ $code != 0 ]] || forget_changes
+  exit "$code"
+}
+
+unexpected() {
+  die "line $2: \"$3\" ended with status $1"
+}
+
+trap 'unexpected "$?" "$LINENO" "$BASH_COMMAND"' ERR
+trap leave_script EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+trap 'exit 141' PIPE # the connection is gone

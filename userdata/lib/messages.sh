@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# What a run says: to its caller and to the journal. Sourced by lib.sh.
+
+STEP=start
+
+log() {
+  printf '%(%H:%M:%S)T %s\n' -1 "$*" >&2
+  logger -t "openstack-kubernetes/$SCRIPT" -- "$*" 2>/dev/null || return 0
+}
+
+step() {
+  STEP=$*
+  log "== $*"
+}
+
+# die MESSAGE [UNIT]: names the node, the step and, with a unit, the last lines of its journal.
+die() {
+  local machine
+  trap - ERR
+  machine=$(hostname)
+  log "ERROR: node ${NODE_NAME:-$machine}, $SCRIPT $VERB, step \"$STEP\": $1"
+  if [[ -n ${2:-} ]]; then
+    log "unit $2 is $(systemctl is-active -- "$2" 2>&1 || true); the last lines of its journal:"
+    unit_log "$2"
+  fi
+  log "the whole run: journalctl -t openstack-kubernetes/$SCRIPT on $machine"
+  exit 1
+}
+
+unit_log() {
+  { journalctl --no-pager --quiet --output=cat --lines=15 --unit="$1" 2>&1 || true; } |
+    sed 's/^/  | /' >&2
+}
+
+# complaint COMMAND...: the last lines of the output of a command that fails, for an error message.
+complaint() {
+  { "$@" 2>&1 </dev/null || true; } | tail -n 3
+}
+
+# run COMMAND...: its output goes to standard error and to the journal; its status is returned.
+run() {
+  local -a statuses
+  log "+ $*"
+  "$@" 2>&1 </dev/null | journal && return 0
+  statuses=("${PIPESTATUS[@]}")
+  return "${statuses[0]}"
+}
+
+journal() {
+  if [[ -S /run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
+    tee /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
+  else
+    cat >&2
+  fi
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Packages of the distribution. Sourced by lib.sh.
+
+APT_UPDATED=false
+
+# need_packages COMMAND=PACKAGE...: those whose command is missing.
+need_packages() {
+  local pair missing=()
+  for pair; do
+    command -v -- "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+  done
+  ((${#missing[@]} == 0)) || apt_install "${missing[@]}"
+}
+
+# apt_install [OPTION...] PACKAGE...
+apt_install() {
+  log "installing $*"
+  "$APT_UPDATED" || apt_update
+  apt_get install --no-install-recommends "$@" ||
+    die "apt could not install $*: see the lines above"
+}
+
+apt_update() {
+  apt_get update ||
+    die "apt cannot read its package lists: see the lines above; check DNS, the proxy and /etc/apt"
+  APT_UPDATED=true
+}
+
+apt_get() {
+  with_proxy run env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes \
+    -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
+    -o Dpkg::Options::=--force-confold "$@"
+}
+
+# with_proxy COMMAND...: for what is outside, where perhaps only the proxy leads.
+with_proxy() (
+  if [[ -r $FOLDER/proxy.env ]]; then
+    set -a
+    # shellcheck source=/dev/null
+    source "$FOLDER/proxy.env"
+    # apt and curl look for the small ones.
+    export http_proxy=${HTTP_PROXY:-} https_proxy=${HTTPS_PROXY:-} no_proxy=${NO_PROXY:-}
+  fi
+  "$@"
+)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Waiting, within limits. Sourced by lib.sh.
+
+# wait_for SECONDS WHAT COMMAND...: asks until it succeeds; status 1 when the time is over.
+wait_for() {
+  local limit=$1 what=$2 start=$SECONDS told=$SECONDS pause=${WAIT_PAUSE:-0.3}
+  shift 2
+  until "$@"; do
+    if ((SECONDS - start >= limit)); then
+      log "$what: not within $limit s"
+      return 1
+    fi
+    if ((SECONDS - told >= 15)); then
+      told=$SECONDS
+      log "waiting for $what ($((SECONDS - start)) of at most $limit s)"
+    fi
+    sleep "$pause"
+  done
+}
+
+# api_ready ADDRESS:PORT: whether an API server of this cluster answers there and is ready.
+api_ready() {
+  curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 \
+    --cacert "$FOLDER/ca.crt" "https://$1/readyz"
+}
