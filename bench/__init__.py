@@ -1,1 +1,1 @@
-"""The figures the project promises, measured on the lab. `make bench-lab`, `make bench`."""
+"""Measure the figures that the project promises, on the lab: `make bench-lab`, `make bench`."""

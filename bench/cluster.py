@@ -1,4 +1,4 @@
-"""What both benches do with the program's cluster: bring it up from nothing, see it Ready."""
+"""The program's cluster in a bench: brought up from nothing, until every node is Ready."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def cluster(name: str, gateways: int, control_planes: int, workers: int) -> Clus
 
 
 def from_nothing(made: Cluster, nodes: int) -> tuple[float, float]:
-    """Seconds of `pulumi up`, and of them until all nodes were Ready, as the Nodes themselves say.
+    """Measure the seconds of `pulumi up`, and those until all nodes were Ready.
 
-    The update goes on after that: it waits for the add-ons.
+    The second figure comes from the Node objects: the update then still waits for the add-ons.
     """
     began = datetime.now(UTC)
     up = seconds(lambda: made.up())
@@ -43,7 +43,7 @@ def from_nothing(made: Cluster, nodes: int) -> tuple[float, float]:
 
 
 def cilium(made: Cluster, file: Path) -> None:
-    """Write Cilium's manifests as this cluster got them: the same pod network for both sides."""
+    """Write this cluster's manifests of Cilium: the lower bound needs the same pod network."""
     export = yaml.safe_load(
         made.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
     )

@@ -1,9 +1,9 @@
-"""How long the very first start takes: everything from package registries, nothing cached. Root.
+"""Measure the very first start: everything from package registries, nothing cached. Needs root.
 
-The caches of the lab, of Go, of pip and of Pulumi are pointed at a new folder, which is removed at
-the end; the machine's own stay as they are. Only the Debian packages stay installed: those that are
-there already are named. Takes half an hour of two processors and needs the lab's one place on the
-machine: take a running lab down first.
+The caches of the lab, Go, pip and Pulumi are in a new folder, which is removed at the end; the
+machine's own caches stay as they are. Only Debian packages are installed for good; the output
+names them. Takes half an hour on two processors. A machine has room for one lab: take a running
+one down first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lab.console import say, step
 from lab.errors import LabError
 from lab.paths import CACHE, PROJECT
 
-# While it builds; at the end the caches are trimmed.
+# Needed while it builds; at the end the caches are trimmed.
 LEAST_FREE = 40_000_000_000
 AT_MOST_MINUTES = 60
 AT_MOST_GB = 20
@@ -32,26 +32,26 @@ STEPS = (
     ("tool chain", ("toolchain", "--build")),
     ("cloud", ("cloud", "up")),
     ("programs and images", ("image",)),
-    ("cluster of three servers", ("up", "--gateways=1", "--control_planes=1", "--workers=1")),
+    ("cluster of three servers", ("up", "--gateways=1", "--control-planes=1", "--workers=1")),
 )
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Every cache in `folder`; the lab's own holds Go's two as well."""
+    """Environment with every cache in `folder`; Go's two are in the lab's own."""
     return {
         **os.environ,
         "OPENSTACK_KUBERNETES_LAB_CACHE": str(folder / "lab"),
         "PIP_CACHE_DIR": str(folder / "pip"),
-        # Whatever else keeps to the standard.
+        # Other programs that follow the XDG standard.
         "XDG_CACHE_HOME": str(folder / "xdg"),
         "PULUMI_HOME": str(folder / "pulumi"),
-        # Of Go's checksum database.
+        # Go's checksum database.
         "GOPATH": str(folder / "go"),
     }
 
 
 def check(folder: Path) -> None:
-    """What would spoil the measurement, before an hour is spent."""
+    """Refuse what would spoil the measurement, before an hour is spent."""
     if namespace.running():
         raise LabError("a lab is running: take it down first (`python -m lab down`)")
     if folder.exists():
@@ -59,19 +59,19 @@ def check(folder: Path) -> None:
     free = shutil.disk_usage(folder.parent).free
     if free < LEAST_FREE:
         raise LabError(
-            f"{free / 1e9:.0f} GB are free below {folder.parent}, building everything needs "
-            f"{LEAST_FREE / 1e9:.0f}: choose a larger disk with --folder"
+            f"{free / 1e9:.0f} GB are free below {folder.parent}, but building everything needs "
+            f"{LEAST_FREE / 1e9:.0f}: choose a folder on a larger disk with --folder"
         )
 
 
 def lab(words: Sequence[str], folder: Path) -> None:
-    """One command of the lab, with the new caches."""
+    """Run one command of the lab with the new caches."""
     command = [sys.executable, "-m", "lab", *words]
     subprocess.run(command, cwd=PROJECT, env=environment(folder), check=True)
 
 
 def measure(folder: Path, figures: Figures) -> None:
-    """Each step, their sum, and the disk that they leave behind."""
+    """Measure each step, their sum, and the disk space that they leave in use."""
     total = 0.0
     for what, words in STEPS:
         with step(what):
@@ -86,9 +86,14 @@ def measure(folder: Path, figures: Figures) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     """Measure; whatever happens, the new lab is taken down and its folder is removed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=CACHE.with_name(f"{CACHE.name}-cold"))
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=CACHE.with_name(f"{CACHE.name}-cold"),
+        help="the new folder for the caches (default: %(default)s)",
+    )
     parser.add_argument("--keep", action="store_true", help="do not remove the folder")
-    parser.add_argument("--plan", action="store_true", help="say what would be done, do nothing")
+    parser.add_argument("--plan", action="store_true", help="only print what would be done")
     arguments = parser.parse_args(words)
     folder: Path = arguments.folder.absolute()
     if arguments.plan:
@@ -112,7 +117,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def plan(folder: Path) -> None:
-    """The same by hand."""
+    """Print the commands that do the same by hand."""
     for name, value in environment(folder).items():
         if os.environ.get(name) != value:
             print(f"export {name}={value}")

@@ -1,4 +1,4 @@
-"""Measured figures: seconds of a step, and the table in the end."""
+"""Measured figures, and the table of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lab.console import say
 
 @dataclass
 class Figures:
-    """What was measured, with the target of each figure; `show` prints it as a table."""
+    """Measured figures with their targets; `show` prints them as a table."""
 
     rows: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, what: str, value: float, unit: str = "s", at_most: float | None = None) -> None:
-        """One figure; `at_most` is the target."""
+        """Add a figure; `at_most` is its target."""
         target = "" if at_most is None else f"at most {at_most:g} {unit}".rstrip()
         missed = at_most is not None and value > at_most
         shown = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
@@ -29,11 +29,11 @@ class Figures:
         say(f"FIGURE {what}: {shown}")
 
     def skip(self, what: str, why: str) -> None:
-        """A figure that was not measured; it is listed, so that nobody thinks it was."""
+        """Add a figure that was not measured, with the reason."""
         self.rows.append((what, "not measured", why))
 
     def show(self) -> None:
-        """Print everything, and the load: on a busy machine the figures say little."""
+        """Print the table and the machine's load: on a busy machine the figures say little."""
         widths = [max(len(row[column]) for row in self.rows) for column in (0, 1)]
         for what, value, target in self.rows:
             print(f"{what:{widths[0]}}  {value:>{widths[1]}}  {target}".rstrip())
@@ -42,18 +42,18 @@ class Figures:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Measure the seconds that an action takes."""
     began = time.monotonic()
     action()
     return time.monotonic() - began
 
 
 def median_of(action: Callable[[], float], runs: int) -> float:
-    """The median of several measurements."""
+    """Measure several times and return the median."""
     return median(action() for _ in range(runs))
 
 
 def end_cleanly() -> None:
-    """Make SIGTERM, and SIGINT also in the background, end the bench by way of its clean-up."""
+    """Make SIGTERM, and SIGINT also in the background, run the bench's cleanup before it ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: sys.exit(128 + received))

@@ -1,4 +1,4 @@
-"""The lab's own figures, as a table: start, servers, memory, a cluster, disk. Needs root."""
+"""Measure the lab itself: start, servers, memory, a cluster, disk. Needs root."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 
 from bench.cluster import cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
-from lab import cache, image
+from lab import cache, cluster_size, image
 from lab.cloud import inside, lifecycle, namespace
 from tests.lab.cluster import openstack
 
@@ -23,14 +23,14 @@ LOGINS = 3
 
 
 def memory_gib() -> float:
-    """Of every process of the lab, what is shared counted once (PSS).
+    """Measure the memory of all processes of the lab, with shared pages counted once (PSS).
 
-    Without the kernel's own memory and the page cache: the one is small, the other is given back.
+    The kernel's own memory is small, and the page cache is given back: neither is included.
     """
     supervisor = psutil.Process(namespace.running())
     total = 0
     for process in (supervisor, *supervisor.children(recursive=True)):
-        # Processes come and go meanwhile.
+        # Processes may end meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
             total += sum(int(w.split()[1]) for w in text.splitlines() if w.startswith("Pss:"))
@@ -38,7 +38,7 @@ def memory_gib() -> float:
 
 
 def login() -> float:
-    """Seconds from asking for a server to a login on it."""
+    """Measure the seconds from the request for a server until an SSH login."""
     result = subprocess.run(
         namespace.enter([sys.executable, "-m", "bench.login"], environment=inside.environment()),
         stdin=subprocess.DEVNULL,
@@ -50,17 +50,17 @@ def login() -> float:
 
 
 def measure(figures: Figures, sizes: Sequence[int]) -> None:
-    """Everything that needs the cloud up, and nothing else on it."""
+    """Measure everything that needs the cloud up and unused."""
     image.ensure()
     if openstack("server", "list"):
-        figures.skip("memory of the idle cloud", "it has servers: it is not idle")
+        figures.skip("memory of the idle cloud", "it is not idle: it has servers")
     else:
         figures.add("memory of the idle cloud", memory_gib(), "GiB", 4)
     figures.add(
         f"server create to SSH login, median of {LOGINS}", median_of(login, LOGINS), at_most=15
     )
     made = cluster(NAME, *sizes)
-    what = "cluster {}/{}/{} (gateways/control_planes/workers)".format(*sizes)
+    what = "cluster {}/{}/{} (gateways/control planes/workers)".format(*sizes)
     try:
         up, ready = from_nothing(made, sizes[1] + sizes[2])
         figures.add(f"{what}: pulumi up from nothing", up, at_most=600)
@@ -71,12 +71,12 @@ def measure(figures: Figures, sizes: Sequence[int]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure; a cloud that was down before is down afterwards."""
+    """Measure; a cloud that was down before is taken down afterwards."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--control-planes", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only-size", action="store_true", help="memory and disk as they are now")
+    cluster_size.add_options(parser)
+    parser.add_argument(
+        "--only-size", action="store_true", help="only memory and disk, as they are now"
+    )
     arguments = parser.parse_args(words)
     end_cleanly()
     figures = Figures()

@@ -1,4 +1,7 @@
-"""From asking for a server to a login on it. Run inside the lab; prints seconds as JSON."""
+"""Measure the time from the request for a server until an SSH login; prints seconds as JSON.
+
+Run it inside the lab: `python -m lab run -- python -m bench.login`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from lab.image import BASE_NAME
 
 
 def measure() -> float:
-    """One server with a floating IP, and gone again."""
+    """Create a server with a floating IP, log in, and delete it."""
     with Servers("bench-login", BASE_NAME) as servers:
         servers.create({"server": "lab.1c1g"})
         servers.wait_for_ssh("server")

@@ -1,10 +1,10 @@
-"""The least a cluster of this size can take: bare kubeadm on servers made by the SDK.
+"""Measure the least time that a cluster of this size can take: bare kubeadm on the SDK's servers.
 
-Everything runs in parallel as far as it can: network, servers, boots; `kubeadm init`; then the
-other control planes join one after the other while the workers join all at once. There is no PKI
-of its own, no host key check, no HAProxy, no cloud controller, and nothing can be repeated.
-Run inside the lab: `python -m lab run -- python -m bench.lower_bound`. Prints seconds since the
-start as JSON; with `--cni` a file of manifests is applied, without it nodes only register.
+Everything that can runs in parallel: network, servers, boots; `kubeadm init`; then the other
+control planes join one after the other while all workers join at once. There is no PKI of its own,
+no host key check, no HAProxy and no cloud controller, and no step can be repeated.
+Run it inside the lab: `python -m lab run -- python -m bench.lower_bound`. Prints the seconds since
+the start as JSON; with `--cni` a file of manifests is applied, without it nodes only register.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import yaml
 
 from bench.figures import end_cleanly
 from bench.servers import Servers
-from lab import settings
+from lab import cluster_size, settings
 from lab.image import name as image_name
 from lab.image import versions
 
@@ -47,8 +47,8 @@ class Bound:
         self._token = f"{secrets.token_hex(3)}.{secrets.token_hex(8)}"
         self._certificate_key = secrets.token_hex(32)
 
-    def prepare(self, name: str) -> None:
-        """What kubeadm finds on a machine: names, containerd's drop-ins, forwarding."""
+    def configure(self, name: str) -> None:
+        """Set what kubeadm expects on a machine: names, containerd's drop-ins, forwarding."""
         self._servers.wait_for_ssh(name)
         hosts = "".join(f"{a} {n}\n" for n, a in self._servers.addresses.items())
         lines = [f"hostnamectl set-hostname {name}", _write("/etc/hosts", hosts, append=True)]
@@ -111,7 +111,7 @@ class Bound:
         self._servers.script(self._control_planes[0], f"{text}\n{KUBECTL} apply -f /run/cni.yaml")
 
     def wait_for_nodes(self, *, ready: bool) -> None:
-        """Until every node is registered, or Ready."""
+        """Wait until every node is registered, or Ready."""
         wanted = len(self._control_planes) + len(self._workers)
         test = '$2=="Ready"' if ready else "1"
         self._servers.script(
@@ -146,7 +146,7 @@ def _write(path: str, text: str, *, append: bool = False) -> str:
 def measure(
     gateways: int, control_planes: int, workers: int, manifests: str | None
 ) -> dict[str, float]:
-    """Seconds from the start until each step was done."""
+    """Measure the seconds from the start until each step was done."""
     gateway_names = [f"gateway-{n}" for n in range(gateways)]
     control_plane_names = [f"control-plane-{n}" for n in range(control_planes)]
     worker_names = [f"worker-{n}" for n in range(workers)]
@@ -165,17 +165,17 @@ def measure(
         bound = Bound(servers, control_plane_names, worker_names)
         with ThreadPoolExecutor(32) as threads:
             others = [threads.submit(servers.wait_for_ssh, name) for name in gateway_names]
-            prepared = {
-                name: threads.submit(bound.prepare, name)
+            configured = {
+                name: threads.submit(bound.configure, name)
                 for name in (*control_plane_names, *worker_names)
             }
-            prepared[control_plane_names[0]].result()
+            configured[control_plane_names[0]].result()
             mark("SSH to the first control plane")
             bound.init()
             mark("kubeadm init")
 
             def join(name: str) -> None:
-                prepared[name].result()
+                configured[name].result()
                 bound.join(name)
                 mark(f"{name} joined")
 
@@ -194,13 +194,11 @@ def measure(
 def main(words: Sequence[str] | None = None) -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--control-planes", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
+    cluster_size.add_options(parser)
     parser.add_argument("--cni", type=Path, help="manifests of the pod network")
     arguments = parser.parse_args(words)
     if "OS_CLOUD" not in os.environ:
-        parser.error("run this inside the lab: python -m lab run -- python -m bench.lower_bound")
+        parser.error("not inside the lab: python -m lab run -- python -m bench.lower_bound")
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
     print(json.dumps(measure(*sizes, arguments.cni and arguments.cni.read_text())))

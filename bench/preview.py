@@ -1,7 +1,7 @@
-"""How long a preview takes with hundreds of workers. The cloud of the lab must be up.
+"""Measure a preview with hundreds of workers. The lab's cloud must be up.
 
-The engine and the program alone: no cloud checks, and add-ons without charts. What is left of the
-cloud are its token and one look-up of the external network.
+Only the engine and the program are measured: no cloud checks, and no charts of add-ons. The cloud
+is asked for a token and for the external network only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_CHARTS = {
 
 
 def configuration(workers: int, *, charts: bool) -> dict[str, Any]:
-    """The lab's keys for so many workers."""
+    """Configuration of a cluster with that many workers."""
     keys = settings.cluster(image=image.name(versions.KUBERNETES), workers=workers)
     keys |= {"cloudChecks": False, "podCidr": "10.240.0.0/12"}
     if not charts:
@@ -38,7 +38,7 @@ def configuration(workers: int, *, charts: bool) -> dict[str, Any]:
 
 
 def preview(stack: Stack, keys: Mapping[str, Any]) -> tuple[float, float, int]:
-    """Seconds on the clock, seconds of processor time, and the number of resources."""
+    """Measure seconds and processor seconds of a preview; returns also its number of resources."""
     stack.configure(keys)
     before = _processor_seconds()
     said: list[str] = []
@@ -57,7 +57,7 @@ def _processor_seconds() -> float:
 def main(words: Sequence[str] | None = None) -> None:
     """Preview each size once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, metavar="COUNT")
     parser.add_argument("--charts", action="store_true", help="with the add-ons' charts")
     parser.add_argument("--log", action="store_true", help="with the CLI's automatic log")
     arguments = parser.parse_args(words)

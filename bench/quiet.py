@@ -1,4 +1,4 @@
-"""Pulumi with a home of the bench's own: no log of every call on disk."""
+"""Pulumi with a home folder of its own, in which the CLI cannot write its automatic log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lab.stack import Stack
 
 
 class QuietStack(Stack):
-    """A stack whose CLI keeps no automatic log: a plain file stands where its folder would be.
+    """A stack whose CLI writes no automatic log: a file takes the place of the log's folder.
 
-    The log is written whenever that folder can be made, and costs about as much processor time as
-    the rest of the CLI.
+    The CLI writes the log whenever it can make that folder, which costs about as much processor
+    time as the rest of the CLI.
     """
 
     def environment(self) -> dict[str, str]:
-        """As of any stack of the lab, with that home."""
+        """Environment of any stack of the lab, with that home."""
         home = ensure(self.folder / "home")
         (home / "logs").touch()
         plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"

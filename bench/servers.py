@@ -1,4 +1,4 @@
-"""Servers as fast as the cloud gives them: by the SDK, in parallel, removed at the end."""
+"""Servers created as fast as the cloud can, by the SDK and in parallel, and removed at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Host !jump *
 
 
 class Servers(AbstractContextManager["Servers"]):
-    """A network with a way in over the first server; leaving the block removes everything."""
+    """A network whose servers are reached through the first one; leaving the block removes all."""
 
     def __init__(self, name: str, image: str) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Servers(AbstractContextManager["Servers"]):
         self._threads = ThreadPoolExecutor(32)
         self._ids: list[str] = []
         self.addresses: dict[str, str] = {}
-        # When each was asked for, on the monotonic clock.
+        # The time of each request, on the monotonic clock.
         self.asked: dict[str, float] = {}
 
     def __exit__(self, *failure: object) -> None:
@@ -79,7 +79,7 @@ class Servers(AbstractContextManager["Servers"]):
             raise ExceptionGroup(f"left over in the project, named {self.name}*", failures)
 
     def create(self, flavors: dict[str, str]) -> None:
-        """Ask for servers of these names and flavors; the first one has the floating IP."""
+        """Request servers of these names and flavors; the first one has the floating IP."""
         network, folder = self._cloud.network, Path(self._folder.name)
         keypair = self._threads.submit(self._keypair, folder)
         group = self._threads.submit(self._security_group)
@@ -98,9 +98,9 @@ class Servers(AbstractContextManager["Servers"]):
 
         def server(name: str) -> None:
             made = port(name)
-            exposure = None
+            floating_ip = None
             if name == next(iter(flavors)):
-                exposure = self._threads.submit(self._floating_ip, made, routed)
+                floating_ip = self._threads.submit(self._floating_ip, made, routed)
             keypair.result()
             self.asked[name] = time.monotonic()
             asked = self._cloud.compute.create_server(
@@ -112,15 +112,15 @@ class Servers(AbstractContextManager["Servers"]):
                 config_drive=True,
             )
             self._ids.append(asked.id)
-            if exposure is not None:
-                text = CONFIG.format(user=USER, folder=folder, jump=exposure.result())
+            if floating_ip is not None:
+                text = CONFIG.format(user=USER, folder=folder, jump=floating_ip.result())
                 (folder / "config").write_text(text)
 
         with ThreadPoolExecutor(32) as threads:
             list(threads.map(server, flavors))
 
     def wait_for_ssh(self, name: str) -> None:
-        """Until a login works."""
+        """Wait until an SSH login works."""
         end = time.monotonic() + SSH_SECONDS
         while self._ssh(name, ["true"], "").returncode != 0:
             if time.monotonic() > end:
@@ -128,7 +128,7 @@ class Servers(AbstractContextManager["Servers"]):
             time.sleep(0.3)
 
     def script(self, name: str, text: str) -> str:
-        """Run a script as root; what it printed."""
+        """Run a script as root; returns its output."""
         result = self._ssh(name, ["sudo", "bash", "-e"], text)
         if result.returncode != 0:
             raise RuntimeError(f"{name}: {result.stdout[-2000:]}{result.stderr[-2000:]}")

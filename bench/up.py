@@ -1,4 +1,4 @@
-"""`pulumi up` from nothing beside the bare lower bound, both in one run; then small updates."""
+"""Measure `pulumi up` from nothing, small updates, and the lower bound to compare with."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
+from lab import cluster_size
 from lab.cloud import inside, namespace
 from lab.console import step
 from tests.lab.cluster import Cluster, openstack
@@ -23,7 +24,7 @@ NO_OPS = 3
 
 
 def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
-    """Run it inside the lab; seconds by step."""
+    """Measure the lower bound inside the lab; returns step -> seconds."""
     command = [
         *(sys.executable, "-m", "bench.lower_bound", "--cni", str(manifests)),
         *(
@@ -47,7 +48,7 @@ def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
 
 
 def program(made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path) -> float:
-    """The program's part; seconds until all nodes are Ready."""
+    """Measure the program; returns the seconds until all nodes are Ready."""
     up, ready = from_nothing(made, sizes[1] + sizes[2])
     figures.add("pulumi up from nothing", up)
     figures.add("pulumi up from nothing, until all nodes are Ready", ready)
@@ -67,7 +68,7 @@ def program(made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Pa
 
 
 def unchanged(made: Cluster, *allowed: str) -> None:
-    """The last update did nothing but what is allowed; reading its own state is no change."""
+    """Assert that the last update did only what is allowed; reading its own state is no change."""
     changes = set(made.last_changes()) - {"read", *allowed}
     if changes:
         raise AssertionError(f"the update did more than it should: {made.last_changes()}")
@@ -79,7 +80,7 @@ def servers() -> set[str]:
 
 
 def one_more_worker(made: Cluster, workers: int, figures: Figures) -> None:
-    """Only that worker's server is new, and no other changes."""
+    """Measure adding a worker, which must change nothing but that worker's server."""
     before = servers()
     figures.add("one more worker", seconds(lambda: made.up(workerCount=workers + 1)))
     unchanged(made, "create")
@@ -90,9 +91,7 @@ def one_more_worker(made: Cluster, workers: int, figures: Figures) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     """Measure; whatever happens, the cluster is destroyed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--control-planes", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
+    cluster_size.add_options(parser)
     arguments = parser.parse_args(words)
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)

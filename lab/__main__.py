@@ -8,9 +8,9 @@ import sys
 
 from lab.errors import LabError
 
-# One module for each command, imported when it is called: `lab toolchain` must not need what
-# only the cloud needs. Each has `configure(parser)` and `run(arguments) -> int`; its docstring's
-# first line is the help text.
+# One module for each command, imported when it is called: `lab toolchain` must work without the
+# packages that only the cloud needs. Each module has `configure(parser)` and
+# `run(arguments) -> int`; the first line of its docstring is the help text.
 COMMANDS = {
     "up": "lab.up",
     "down": "lab.down",
@@ -26,7 +26,9 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; a LabError becomes one line on standard error and exit status 1."""
-    parser = argparse.ArgumentParser(prog="lab", description="A real OpenStack on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="lab", description="Run a real OpenStack on this machine."
+    )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     words = sys.argv[1:] if arguments is None else arguments
     called = {word: COMMANDS[word] for word in words[:1] if word in COMMANDS}
@@ -43,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("lab: interrupted; run the same command again to go on from here", file=sys.stderr)
+        print("lab: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
 
 

@@ -1,18 +1,18 @@
-"""Where the lab's Pulumi stacks are."""
+"""The Pulumi backend of the lab's stacks."""
 
 from __future__ import annotations
 
 from lab.paths import PROJECT, STATE
 
-# One backend and one passphrase for every stack of the lab, gone with it.
+# One backend and one passphrase for every stack of the lab; `lab down` removes both.
 STACKS = STATE / "stacks"
 PASSPHRASE = STACKS / "passphrase"
-# Of the stack of `lab up`: in `lab shell` it is used as any other.
+# Configuration of the stack of `lab up`, in the checkout so that `pulumi` in `lab shell` finds it.
 CONFIG_FILE = PROJECT / "Pulumi.lab.yaml"
 
 
 def environment() -> dict[str, str]:
-    """Where Pulumi finds the lab's stacks; nothing before there is one."""
+    """Environment variables that lead Pulumi to the lab's stacks; empty before the first one."""
     if not PASSPHRASE.exists():
         return {}
     return {

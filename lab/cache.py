@@ -1,4 +1,4 @@
-"""Keep the cache folder small: programs stay, what they were compiled from goes when need be."""
+"""Keep the cache folder small: programs stay, their sources and build caches go when needed."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from lab import gobuild
 from lab.console import say, step
 from lab.paths import CACHE, GO_CACHE, STATE
 
-MOST = 20_000_000_000
+LARGEST = 20_000_000_000
 
 
 def size(folder: Path | None = None) -> int:
-    """Bytes on disk of a cache, None for this lab's, without what `down` removes."""
+    """Bytes on disk of a cache folder (default: this lab's), without what `lab down` removes."""
     root = CACHE if folder is None else folder
     result = subprocess.run(
         ["du", "--summarize", "--block-size=1", f"--exclude={STATE}", str(root)],
         capture_output=True,
         text=True,
-        # A file may go while du looks at it.
+        # A file may disappear while du reads it.
         check=False,
     )
     return int(result.stdout.split()[0])
 
 
-def trim(most: int = MOST) -> None:
-    """After a build, remove what is dear to keep and cheap to make anew, until it is enough.
+def trim(most: int = LARGEST) -> None:
+    """Empty Go's caches, one after the other, until the whole cache is no larger than `most`.
 
-    Looking takes seconds, so nothing is done when nothing has been built since the last time.
+    Measuring takes seconds, so nothing is done unless something was built since the last time.
     """
     if gobuild.TRIMMED.exists():
         return
-    with gobuild.build_lock(), step("see how large the cache is"):
+    with gobuild.build_lock(), step("measure the cache"):
         gobuild.remove_leftovers()
         now = size()
         for what, remove in STAGES.items():
             if now <= most:
                 break
-            say(f"{now / 1e9:.1f} GB, more than {most / 1e9:g}: empty {what}")
+            say(f"{now / 1e9:.1f} GB, more than {most / 1e9:g}: emptying {what}")
             remove()
             now = size()
         gobuild.TRIMMED.touch()
@@ -53,7 +53,7 @@ def _build_cache() -> None:
 
 
 def _extracted_modules() -> None:
-    """What is left is enough for a build without a network."""
+    """Remove the extracted modules: the downloaded archives are enough to build offline."""
     for path in (GO_CACHE / "mod").glob("*"):
         if path.name != "cache":
             _remove(path)

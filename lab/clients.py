@@ -1,4 +1,4 @@
-"""The commands that an operator uses beside the lab's own: kubectl and pulumi."""
+"""The operator's commands in the lab's shell: kubectl and pulumi."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER = CACHE / "clients"
 
 
 def link_kubectl() -> None:
-    """Put the kubectl of the cluster's release into the folder; builds it where it is missing."""
+    """Link the kubectl of the cluster's release into the folder; build it if it is missing."""
     from lab.image import programs, versions
 
     ensure(FOLDER)
@@ -20,9 +20,9 @@ def link_kubectl() -> None:
 
 
 def path(value: str) -> str:
-    """PATH with those commands behind the user's own, and the program's Python before them.
+    """Return `value` as a PATH with the program's Python before it and those commands after it.
 
-    The language host that the lab builds takes the `python` that comes first.
+    The language host that the lab builds runs the first `python` on PATH.
     """
     from lab import toolchain
     from lab.toolchain import cli

@@ -1,4 +1,4 @@
-"""Progress: what the lab is doing, how far it is and how long it has taken so far."""
+"""Progress messages with the time that has passed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def step(text: str) -> Iterator[None]:
-    """Announce a step, and how long it took once it is done. Steps nest."""
+    """Announce a step, then say how long it took. Steps nest."""
     global _depth
     began = time.monotonic()
     say(f"{text} ...")

@@ -1,4 +1,4 @@
-"""Take everything down: servers, cloud, the stack's state; only the cache stays."""
+"""Take everything down: servers, cloud and the stack's state; only the cache stays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The cloud takes its servers with it, so nothing need be destroyed one by one."""
+    """Take the cloud down, which takes its servers with it: no `pulumi destroy` is needed."""
     from lab.backend import CONFIG_FILE
     from lab.cloud import lifecycle
 

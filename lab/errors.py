@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """Something the user can act on: the message says what is missing and what to do."""
+    """An error that the user can act on: the message says what is wrong and what to do."""

@@ -9,26 +9,24 @@ from lab.errors import LabError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """On, or off again."""
-    parser.add_argument("--off", action="store_true", help="take the way away again")
+    """Add the option that reverts the command."""
+    parser.add_argument("--off", action="store_true", help="remove the route again")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say how to use it."""
+    """Add or remove the route, and print the variables that a client needs."""
     from lab.cloud import exposed
     from lab.cloud.layout import CLOUD, CLOUDS_YAML, EXTERNAL_CIDR, KUBECONFIG
     from lab.console import say
 
     if os.geteuid() != 0:
-        raise LabError("changing this machine's routes needs root")
+        raise LabError("changing this machine's routes needs root: run this as root")
     if arguments.off:
         exposed.turn_off()
-        say(f"this machine has no way to {EXTERNAL_CIDR} any more")
+        say(f"this machine no longer reaches {EXTERNAL_CIDR}")
         return 0
     exposed.turn_on()
-    say(
-        f"{EXTERNAL_CIDR} can be reached from this machine until `lab expose --off` or `cloud down`"
-    )
+    say(f"this machine reaches {EXTERNAL_CIDR} until `lab expose --off` or `lab cloud down`")
     print(f"export OS_CLIENT_CONFIG_FILE={CLOUDS_YAML} OS_CLOUD={CLOUD}")
     if KUBECONFIG.exists():
         print(f"export KUBECONFIG={KUBECONFIG}")

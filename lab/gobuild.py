@@ -18,17 +18,17 @@ from lab.console import say, step
 from lab.errors import LabError
 from lab.paths import BIN, GO_CACHE, LOGS, ensure
 
-# The largest one, Kubernetes: what it downloads, compiles and links.
+# For the largest one, Kubernetes: its downloads, its build cache and its programs.
 ROOM_FOR_A_BUILD = 12_000_000_000
-# There as long as nothing has been built or downloaded since the cache's size was looked at.
+# Exists while nothing has been built or downloaded since the cache was last measured.
 TRIMMED = GO_CACHE / "trimmed"
 
 
 def go_environment() -> dict[str, str]:
-    """The environment for every go command of the lab.
+    """Build the environment for every go command of the lab.
 
-    The module proxy comes from the user's own Go settings without `direct`: a fallback to a
-    version-control host hangs where only the proxy can be reached.
+    The module proxy comes from the user's own Go settings without `direct`: falling back to a
+    version-control host hangs on machines that reach only the proxy.
     """
     proxy = subprocess.run(
         ["go", "env", "GOPROXY"], check=True, capture_output=True, text=True
@@ -37,7 +37,7 @@ def go_environment() -> dict[str, str]:
     return {
         **os.environ,
         "GOPROXY": proxy,
-        # Programs are stripped anyway: making no debug information saves a tenth of the time.
+        # Programs are stripped anyway: doing without debug information saves a tenth of the time.
         "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false",
         "GOTOOLCHAIN": "local",
         "GOCACHE": str(ensure(GO_CACHE / "build")),
@@ -48,7 +48,7 @@ def go_environment() -> dict[str, str]:
 
 @contextmanager
 def build_lock() -> Iterator[None]:
-    """Hold the machine's one build slot: two Go builds at once only fight for memory."""
+    """Hold the machine's one build slot: two Go builds at a time only compete for memory."""
     with open(ensure(GO_CACHE) / "lock", "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,37 +59,37 @@ def build_lock() -> Iterator[None]:
 
 
 def remove_leftovers() -> None:
-    """Remove what builds that were cut off have left; for whoever holds the build slot."""
+    """Remove the folders of interrupted builds; call it with the build slot held."""
     for folder in (GO_CACHE / "tmp").glob("go-build*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_room() -> None:
-    """Empty the build cache when the disk gets full; for whoever holds the build slot.
+    """Empty the build cache when the disk is nearly full; call it with the build slot held.
 
-    What programs share is then compiled twice, which is better than no program.
+    Packages that programs share are then compiled twice, which is better than a failed build.
     """
     free = shutil.disk_usage(GO_CACHE).free
     if free < ROOM_FOR_A_BUILD and (GO_CACHE / "build").is_dir():
-        say(f"{free / 1e9:.0f} GB of disk are free: empty Go's build cache")
+        say(f"only {free / 1e9:.0f} GB of disk are free: emptying Go's build cache")
         shutil.rmtree(GO_CACHE / "build")
         ensure(GO_CACHE / "build")
 
 
-# What Go says when something is missing, and what to do about it.
+# Go's error messages, and what to do about each.
 HINTS = (
     (
         r"dial tcp|no such host|i/o timeout|TLS handshake|connection re(fused|set)|proxyconnect",
         (
-            "the Go module proxy cannot be reached: look at the network, or name one that can be"
-            " reached with `go env -w GOPROXY=...`"
+            "the Go module proxy cannot be reached: check the network, or set another proxy with"
+            " `go env -w GOPROXY=...`"
         ),
     ),
     (
         r"SECURITY ERROR|checksum mismatch",
         (
-            "what was downloaded is not what go.sum expects: empty {mod} and run again; if it"
-            " stays, the proxy serves something else"
+            "a downloaded module does not match go.sum: empty {mod} and run again; if the error"
+            " stays, the proxy serves other content than the released module"
         ),
     ),
     (r"no space left on device", "the disk is full: building everything needs some 30 GB"),
@@ -106,12 +106,12 @@ HINTS = (
 
 
 def failure(name: str, log: Path) -> LabError:
-    """What went wrong in a build, from its log: what to do where that is known, and the end."""
+    """Explain a failed build by its log: a hint where there is one, and the log's last lines."""
     text = log.read_text(errors="replace")
     hint = next((h for pattern, h in HINTS if re.search(pattern, text)), "")
     hint = f": {hint.format(mod=GO_CACHE / 'mod')}" if hint else ""
     tail = "\n".join(text.splitlines()[-15:])
-    return LabError(f"building {name} failed{hint}\nThe whole log is {log}, its end:\n{tail}")
+    return LabError(f"building {name} failed{hint}\nThe full log is {log}; its last lines:\n{tail}")
 
 
 def _is_test(path: Path) -> bool:
@@ -119,7 +119,7 @@ def _is_test(path: Path) -> bool:
 
 
 def fingerprint(module: Path, *extra: str) -> str:
-    """A short hash of a module's files (tests left out) and of what else decides the result."""
+    """Hash a module's files, without its tests, and the other inputs of its build."""
     digest = hashlib.sha256()
     for path in sorted(p for p in module.rglob("*") if p.is_file() and not _is_test(p)):
         digest.update(str(path.relative_to(module)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -140,11 +140,11 @@ def build(
 ) -> Path:
     """Build `packages` ({program name: Go package path}) of the module in `module`.
 
-    What lies in the module's folder over/PATH is put over the files of each dependency PATH of
-    `completed`: what the released one has, but not its module.
+    For each dependency PATH in `completed`, the files in the module's folder over/PATH are added
+    to the dependency's own: the release has them, its Go module does not.
 
     Returns the folder with the programs. It is named after the inputs' fingerprint, so a second
-    call returns at once, and it appears only when it is complete, so a build can be cut off.
+    call returns at once, and appears only when it is complete, so a build can be interrupted.
     """
     flags = " ".join(("-s", "-w", *ldflags))
     key = fingerprint(
@@ -173,8 +173,8 @@ def build(
             command = ["nice", "-n", "5", "go", "build", "-ldflags", flags]
             if tags:
                 command += ["-tags", ",".join(tags)]
-            # Programs named after their package are built by one command: one links while
-            # the next one compiles.
+            # One command builds all programs named after their package: one links while the next
+            # compiles.
             together = [p for name_, p in packages.items() if p.rsplit("/", 1)[-1] == name_]
             runs = [(f"{partial}/", together)] if together else []
             runs += [(str(partial / n), [p]) for n, p in packages.items() if p not in together]
@@ -194,14 +194,14 @@ def build(
 
 @contextmanager
 def _completed(module: Path, paths: Sequence[str]) -> Iterator[Path]:
-    """The module, or where dependencies need more files a copy that has its own copies of those.
+    """Yield the module, or a copy of it with copies of the dependencies that need more files.
 
-    Go's -overlay does not do: it refuses files of the module cache.
+    Go's -overlay does not help: it refuses files in the module cache.
     """
     if not paths:
         yield module
         return
-    # Named like Go's own, so that remove_leftovers finds it.
+    # Named like Go's own folders, so that remove_leftovers finds it.
     with tempfile.TemporaryDirectory(dir=ensure(GO_CACHE / "tmp"), prefix="go-build") as name:
         folder = Path(name)
         shutil.copytree(module, folder, dirs_exist_ok=True)
@@ -217,7 +217,7 @@ def _completed(module: Path, paths: Sequence[str]) -> Iterator[Path]:
 
 
 def require_go(what: str) -> None:
-    """Say how to get Go where it is missing."""
+    """Fail with installation instructions if Go is missing."""
     if shutil.which("go") is None:
         raise LabError(
             f"building {what} needs Go, which is not on PATH:"
@@ -226,7 +226,7 @@ def require_go(what: str) -> None:
 
 
 def module_folder(module: Path, path: str) -> Path:
-    """The folder in the module cache that holds the source of dependency `path` of `module`."""
+    """Download dependency `path` of `module`; return its folder in the module cache."""
     require_go(path)
     environment = go_environment()
     TRIMMED.unlink(missing_ok=True)
@@ -246,10 +246,7 @@ def module_folder(module: Path, path: str) -> Path:
 
 
 def trim(*, modules: bool = False) -> None:
-    """Empty Go's build cache, and the module cache too if asked.
-
-    The programs are kept, what they were compiled from is not.
-    """
+    """Empty Go's build cache, and with `modules` the module cache; the built programs stay."""
     with build_lock():
         shutil.rmtree(GO_CACHE / "build", ignore_errors=True)
         if modules:

@@ -8,15 +8,15 @@ from lab.errors import LabError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Everything behind `--` is the command."""
+    """Take everything after `--` as the command."""
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run it; its exit status is the lab's."""
+    """Run the command; its exit status becomes that of `lab run`."""
     from lab.cloud import inside
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
-        raise LabError("say what to run: python -m lab run -- COMMAND")
+        raise LabError("no command to run: python -m lab run -- COMMAND")
     return inside.run(words)

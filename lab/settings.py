@@ -9,11 +9,11 @@ from lab.paths import CACHE
 
 CHARTS = CACHE / "charts"
 
-# A server here is a system container: it shares the machine's kernel, cgroups and modules.
+# A server of the lab is a system container: it shares the machine's kernel, cgroups and modules.
 KUBELET = {
     "failCgroupV1": False,
     "failSwapOn": False,
-    # Every server sees the same disk, and images are preloaded: never collect them.
+    # Every server sees the same disk, and images are preloaded: never delete them.
     "imageGCHighThresholdPercent": 100,
     "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi"},
 }
@@ -30,7 +30,8 @@ CONTAINERD = {
     "restrict_oom_score_adj = true\n"
 }
 
-# The chart's own capabilities without what no container here can get (SYS_RESOURCE, SYS_MODULE).
+# The chart's own capabilities without those that the lab's containers cannot have (SYS_RESOURCE,
+# SYS_MODULE).
 CILIUM = {
     "image": {"useDigest": False},
     "operator": {"image": {"useDigest": False}},
@@ -79,7 +80,7 @@ def cluster(
         "addons": {
             "chartDirectory": str(CHARTS),
             "cni": {"values": CILIUM},
-            # The zones of Nova and Cinder have different names here.
+            # The availability zones of Nova and Cinder have different names in the lab.
             "cinderCsi": {"cloudConfig": {"BlockStorage": {"ignore-volume-az": "true"}}},
         },
     }

@@ -1,4 +1,4 @@
-"""A Pulumi stack of the program against the lab's cloud, driven as a user would by the CLI."""
+"""A Pulumi stack of the program on the lab's cloud, used through the CLI as a user would."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ PROJECT_NAME = "openstack-kubernetes"
 
 
 class Stack:
-    """One stack; its state lies in the lab's state folder, and so does its configuration.
+    """One stack, with its state and its configuration in the lab's state folder.
 
-    With `config_file` the configuration is there instead: beside Pulumi.yaml the CLI finds it
-    without being told.
+    `config_file` puts the configuration elsewhere: next to Pulumi.yaml the CLI finds it by itself.
     """
 
     def __init__(
@@ -35,11 +34,11 @@ class Stack:
         self.name = name
         self.folder = ensure(STACKS / name)
         self.config_file = config_file or self.folder / f"Pulumi.{name}.yaml"
-        self._initialise()
+        self._initialize()
         self.configure(settings)
 
     def configure(self, settings: Mapping[str, Any]) -> None:
-        """Set these keys, keep the others; None removes a key."""
+        """Set these keys and keep the others; None removes a key."""
         document = yaml.safe_load(self.config_file.read_text()) or {}
         config = document.setdefault("config", {})
         for key, value in settings.items():
@@ -56,7 +55,7 @@ class Stack:
         """Run the CLI on this stack inside the lab; `timeout` in seconds.
 
         Raises:
-            LabError: it failed (with `check`); the CLI's own words are on standard error.
+            LabError: it failed (with `check`); the CLI has printed the reason.
         """
         return self._run(self.command(*arguments), check=check, capture=capture, timeout=timeout)
 
@@ -86,7 +85,7 @@ class Stack:
         return line
 
     def environment(self) -> dict[str, str]:
-        """What the CLI needs to find the cloud, the backend and the passphrase."""
+        """The CLI's environment: this process's own, the cloud, the backend and the passphrase."""
         return {
             **os.environ,
             **inside.environment(),
@@ -95,26 +94,26 @@ class Stack:
         }
 
     def outputs(self) -> dict[str, Any]:
-        """Every output, secrets in the clear."""
+        """Every output, with secrets in plain text."""
         text = self.pulumi("stack", "output", "--json", "--show-secrets", capture=True).stdout
         found: dict[str, Any] = json.loads(text)
         return found
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """The kubeconfig for a client inside the lab, mode 0600."""
+        """Write the kubeconfig for clients inside the lab, with mode 0600."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w") as output:
             output.write(self.outputs()["kubeconfig"])
         return path
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         if not PASSPHRASE.exists():
             PASSPHRASE.touch(mode=0o600)
             PASSPHRASE.write_text(secrets.token_urlsafe(32))
         known = json.loads(self._cli("stack", "ls", "--json").stdout)
         if any(stack["name"] == self.name for stack in known) and self.config_file.exists():
             return
-        # `stack init` writes the encryption salt beside a project file: it gets one of its own.
+        # `stack init` writes the encryption salt next to a project file: give it one of its own.
         shutil.copy(PROJECT / "Pulumi.yaml", self.folder / "Pulumi.yaml")
         written = self.folder / f"Pulumi.{self.name}.yaml"
         self._cli("stack", "init", self.name, "--no-select", "--cwd", str(self.folder))

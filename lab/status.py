@@ -1,4 +1,4 @@
-"""Say what of the lab is up, and what is not and why."""
+"""Show which parts of the lab are up, and why the others are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit status is 0 when everything is up, 1 when not, 3 when the cloud is down."""
+    """Return 0 when everything is up, 1 when something is not, 3 when the cloud is down."""
     from lab.cloud import status
 
     return status.show()

@@ -1,19 +1,19 @@
-"""Everything: tool chain, cloud, images and a cluster, from `pulumi up` on the lab's stack."""
+"""Bring everything up: tool chain, cloud, images and a cluster made by `pulumi up`."""
 
 from __future__ import annotations
 
 import argparse
 
+from lab import cluster_size
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """How large the cluster is."""
-    parser.add_argument("--control-planes", type=int, default=3)
-    parser.add_argument("--gateways", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=2)
+    """Add the options for the size of the cluster."""
+    cluster_size.add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Bring all of it up; every step that is done already takes no time."""
+    """Bring all of it up; steps that are already done take no time."""
     from lab import clients, image, settings, toolchain
     from lab.backend import CONFIG_FILE
     from lab.cloud import inside, lifecycle

@@ -1,4 +1,4 @@
-"""Start, stop and look at the OpenStack of this machine."""
+"""Start or stop the OpenStack of this machine, or show its status."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """`lab cloud up|down|status`."""
+    """Add the actions: `lab cloud up|down|status`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     up = actions.add_parser("up", help="install what is missing and start everything")
     up.add_argument(
         "--fresh",
         action="store_true",
-        help="fill new databases instead of starting from the saved ones",
+        help="create new databases instead of starting from the saved ones (takes minutes)",
     )
-    actions.add_parser("down", help="stop everything and leave nothing but the cache")
-    actions.add_parser("status", help="say what is up, and what is not and why")
+    actions.add_parser("down", help="stop everything and remove all but the cache")
+    actions.add_parser("status", help="show what is up, and why the rest is not")
 
 
 def run(arguments: argparse.Namespace) -> int:

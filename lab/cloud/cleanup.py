@@ -1,4 +1,4 @@
-"""Remove what a lab leaves on the machine, however it ended."""
+"""Remove everything that a lab leaves on the machine, however it ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def _detach_loops() -> None:
-    """Loop devices are the machine's, not the namespace's: they outlive the lab's processes."""
+    """Detach the lab's loop devices: they belong to the machine and outlive the lab's processes."""
     subprocess.run([sys.executable, str(DRIVERS / "pool.py"), "release", str(POOL)], check=False)
     listed = subprocess.run(
         ["losetup", "--json", "--list", "--output", "NAME,BACK-FILE"],
@@ -33,7 +33,7 @@ def _detach_loops() -> None:
 
 
 def _remove_cgroups() -> None:
-    """The servers' groups, from the leaves up. They are empty: their processes are gone."""
+    """Remove the servers' cgroups, from the leaves up; they are empty, their processes are gone."""
     for top in list(CGROUPS.rglob(CGROUP)):
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
@@ -41,9 +41,9 @@ def _remove_cgroups() -> None:
 
 
 def clean() -> None:
-    """Leave nothing but the cache. Call it only when no process of the lab is left."""
+    """Remove all but the cache. Call it only when no process of the lab is left."""
     for name in sysctls.restore():
-        say(f"{name.replace('/', '.')} keeps its value until the next boot: the kernel wants it so")
+        say(f"{name.replace('/', '.')} keeps the lab's value until the next boot: it is one-way")
     # The kernel would do it too, but only some time after the lab's last process has ended.
     exposed.turn_off()
     _detach_loops()

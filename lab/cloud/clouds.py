@@ -1,4 +1,4 @@
-"""clouds.yaml: how clients find the cloud and log in."""
+"""clouds.yaml, with which clients find the cloud and log in."""
 
 from __future__ import annotations
 

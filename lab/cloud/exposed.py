@@ -1,7 +1,7 @@
-"""A way from the host to the lab's external network: two ends of a cable, a route, an address.
+"""A connection from the host to the lab's external network: a veth pair, a route, an address.
 
-The host asks with an address of the external network that no floating IP gets; inside, the lab
-answers for it. So nothing of the lab needs to know the host, and no server can call it.
+The host uses an address of the external network that no floating IP can have, and the lab
+translates it to its own. So the lab needs no route to the host, and no server can reach the host.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from lab.errors import LabError
 
 # Outside the range of the floating IPs.
 HOST_ADDRESS = "172.24.4.2"
-# The host's end of the cable, and the lab's. When the lab ends, both go, and the route with them.
+# The host's end of the veth pair, and the lab's. Both disappear with the lab, as does the route.
 OUTER = "openstack-lab"
 INNER = "host"
-# In the lab's own firewall, each after -A, -C or -D.
+# In the lab's own firewall; {} becomes -A or -D.
 RULES = (
     f"-t nat {{}} POSTROUTING -s {HOST_ADDRESS}/32 -o {BRIDGE} -j SNAT --to-source {API}",
-    # What the host did not ask for does not get out.
+    # Only answers reach the host.
     f"-t filter {{}} FORWARD -o {INNER} -m conntrack --ctstate NEW -j DROP",
 )
 
 
 def is_on() -> bool:
-    """Whether the host has the route."""
+    """Tell whether the host has the route."""
     if not Path("/sys/class/net", OUTER).exists():
         return False
     return EXTERNAL_CIDR in _host("ip", "route", "show", "dev", OUTER)
 
 
 def turn_on() -> None:
-    """Lay the cable; it does nothing when it lies there already."""
+    """Make the connection; do nothing when it is there already."""
     pid = namespace.running()
     if not pid:
         raise LabError("no lab is running: start it with `python -m lab cloud up`")
     if is_on():
         return
-    # What an earlier call that was cut off has left.
+    # An earlier call may have been interrupted.
     turn_off()
     _refuse_another_route()
     try:
@@ -66,18 +66,18 @@ def turn_on() -> None:
 
 
 def turn_off() -> None:
-    """Take the cable away; it does nothing when there is none."""
+    """Remove the connection; do nothing when there is none."""
     if not Path("/sys/class/net", OUTER).exists():
         return
     if namespace.running():
         for rule in RULES:
             _inside("iptables", "-w", *rule.format("-D").split(), ok=False)
-    # Last: as long as it is there, this can be done again.
+    # Last, because everything above is skipped once it is gone.
     _host("ip", "link", "delete", OUTER, ok=False)
 
 
 def _refuse_another_route() -> None:
-    """The host's own use of these addresses comes first."""
+    """Refuse when the host uses these addresses itself."""
     wanted = ip_network(EXTERNAL_CIDR)
     for line in _host("ip", "route", "show", "table", "all").splitlines():
         words = [w for w in line.split() if w not in ("local", "broadcast", "unreachable")]
@@ -87,8 +87,8 @@ def _refuse_another_route() -> None:
             continue
         if known.prefixlen and known.version == wanted.version and known.overlaps(wanted):
             raise LabError(
-                f"this machine has a route to {EXTERNAL_CIDR} of its own ({line.strip()}): "
-                "the lab's floating IPs can be reached by `python -m lab run` only"
+                f"this machine already has a route that overlaps {EXTERNAL_CIDR} ({line.strip()}): "
+                "reach the lab's floating IPs with `python -m lab run -- COMMAND` instead"
             )
 
 

@@ -12,18 +12,18 @@ from lab.errors import LabError
 
 
 def environment() -> dict[str, str]:
-    """What a client needs to find the cloud, and the cluster once the lab has one."""
+    """Variables with which clients find the cloud, and the cluster once the lab has one."""
     found = {"OS_CLOUD": CLOUD, "OS_CLIENT_CONFIG_FILE": str(CLOUDS_YAML)}
     if KUBECONFIG.exists():
         found["KUBECONFIG"] = str(KUBECONFIG)
-    # `openstack`, `kubectl` and `pulumi` of the lab, unless the user has them.
+    # The lab's `openstack`, `kubectl` and `pulumi`, unless the user has them installed.
     found["PATH"] = clients.path(f"{os.environ.get('PATH', os.defpath)}:{VENV_BIN}")
     return {**found, **backend.environment()}
 
 
 def run(command: Sequence[str]) -> int:
-    """Become the command: folder, standard streams and exit status stay what they are."""
+    """Replace this process by the command, with the same folder and standard streams."""
     if os.geteuid() != 0:
-        raise LabError("entering the lab's namespaces needs root")
+        raise LabError("entering the lab's namespaces needs root: run this as root")
     line = namespace.enter(command, environment=environment())
     os.execvp(line[0], line)

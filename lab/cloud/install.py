@@ -56,7 +56,7 @@ FAST = "            except queue.Empty:\n                time.sleep(0.005)\n"
 
 
 def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a command with its output in the log; a failure shows what it said."""
+    """Run a command with its output in the log; an error shows its last lines."""
     with open(LOG, "ab") as log:
         start = log.tell()
         result = subprocess.run(
@@ -67,14 +67,14 @@ def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None
         errors = [line for line in lines if line.startswith(("ERROR", "E:"))]
         tail = [line[:200] for line in (errors or lines)[-4:]]
         raise LabError(
-            f"{what} failed; is the package registry reachable from here? Run the same command "
-            f"again to go on. Full log: {LOG}\n  " + "\n  ".join(tail)
+            f"{what} failed: is the package registry reachable from here? Run the same command "
+            f"again to continue. The full log is {LOG}; its last lines:\n  " + "\n  ".join(tail)
         )
 
 
 @contextlib.contextmanager
 def no_daemons() -> Iterator[None]:
-    """Keep the packages from starting services on the host."""
+    """Keep packages from starting their services on the host."""
     if POLICY.exists():
         yield
         return
@@ -87,7 +87,7 @@ def no_daemons() -> Iterator[None]:
 
 
 def missing_packages() -> list[str]:
-    """Which of the Debian packages are not installed."""
+    """Debian packages that are not installed."""
     listed = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *PACKAGES],
         capture_output=True,
@@ -132,7 +132,7 @@ def _environ() -> dict[str, str]:
 
 
 def _python() -> str:
-    """A Python that OpenStack runs on: the system's, else the one that runs the lab."""
+    """Find a Python that OpenStack runs on: the system's, else the one that runs the lab."""
     for candidate in ("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable)):
         asked = subprocess.run(
             [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
@@ -150,7 +150,7 @@ def _site_packages() -> Path:
 
 
 def virtual_environment() -> None:
-    """Install the pinned set; what an earlier, cut-off run has installed is kept."""
+    """Install the pinned packages; those of an earlier, interrupted run are kept."""
     complete = INSTALL / f"complete-{hashlib.sha256(VERSIONS.read_bytes()).hexdigest()[:12]}"
     if complete.exists():
         return
@@ -174,14 +174,14 @@ def virtual_environment() -> None:
 
 
 def patch(path: Path) -> None:
-    """Make replies between services arrive when they are there."""
+    """Make oslo.messaging look for replies every 5 ms."""
     text = path.read_text()
     if FAST in text:
         return
     if text.count(SLOW) != 1:
         raise LabError(
-            f"{path} is not what the lab's patch is for: oslo.messaging in {VERSIONS} has another "
-            "version; look whether the patch is still needed and change lab/cloud/install.py"
+            f"the lab's patch does not fit {path}: oslo.messaging in {VERSIONS} has another "
+            "version; check whether the patch is still needed and change lab/cloud/install.py"
         )
     path.write_text(text.replace(SLOW, FAST))
 
@@ -191,7 +191,7 @@ def link_drivers() -> None:
     link = _site_packages() / "nova" / "virt" / "nova_lxc"
     target = DRIVERS / "nova_lxc"
     if not (target / "driver.py").exists():
-        raise LabError(f"{target}/driver.py is missing: the checkout is not complete")
+        raise LabError(f"{target}/driver.py is missing: restore the checkout (`git status`)")
     if link.is_symlink() and link.readlink() == target:
         return
     link.unlink(missing_ok=True)
@@ -199,7 +199,7 @@ def link_drivers() -> None:
 
 
 def install() -> None:
-    """Everything, or nothing when it is there already."""
+    """Install everything that is missing."""
     ensure(LOGS)
     debian_packages()
     virtual_environment()

@@ -31,29 +31,29 @@ from lab.paths import STATE, ensure
 
 # The first start fills the databases; on two busy cores that takes minutes.
 PATIENCE = 1200.0
-# Nova finds its own record in the databases by this: the same in every lab, as the seed is.
+# Nova finds its own record in the databases by this: it must be the one in the saved databases.
 COMPUTE_ID = "6b2f4c1e-35c5-4d6f-9f0e-1ab0c10d0001"
 
 
 def up(*, fresh: bool = False) -> None:
-    """Bring everything up, or wait for it when another command has begun."""
+    """Start the cloud and wait until it is up, also when another command has started it."""
     preflight.check_root()
     if namespace.running():
         say("the cloud is running already")
         _wait()
         return
-    # First: how much is free says little as long as another lab is at work.
+    # First, because free memory and disk say little while another lab is at work.
     held = lock.acquire()
     try:
         preflight.check_machine()
         install.install()
         preflight.check_kernel()
-        # A lab that was killed may have left something.
+        # A lab that was killed may have left something behind.
         cleanup.clean()
         if fresh:
             seed.forget()
-        initialise = _prepare()
-        _start(held, initialise=initialise)
+        initialize = _prepare()
+        _start(held, initialize=initialize)
     except BaseException:
         if not namespace.running():
             cleanup.clean()
@@ -64,7 +64,7 @@ def up(*, fresh: bool = False) -> None:
 
 
 def _prepare() -> bool:
-    """Fill the state folder; True when the databases have to be filled too."""
+    """Fill the state folder; return True when the databases have to be created too."""
     for folder in (STATE, RUN, TMP, ETC, STATE / "home", CLOUD_LOGS):
         ensure(folder)
     STATE.chmod(0o700)
@@ -83,12 +83,12 @@ def _prepare() -> bool:
     return not restored
 
 
-def _start(held: int, *, initialise: bool) -> None:
+def _start(held: int, *, initialize: bool) -> None:
     """Start the supervisor in its namespaces; it inherits the lock."""
     command = [sys.executable, "-m", "lab.cloud.supervisor"]
     log = CLOUD_LOGS / "supervisor.log"
     process = namespace.create(
-        [*command, "initialise"] if initialise else command, log=log, inherited=held
+        [*command, "initialize"] if initialize else command, log=log, inherited=held
     )
     pid = 0
     while not pid and process.poll() is None:
@@ -99,7 +99,7 @@ def _start(held: int, *, initialise: bool) -> None:
 
 
 def _wait() -> None:
-    """Show what becomes ready until all has."""
+    """Wait until everything is ready, and print each unit that becomes ready or fails."""
     seen: set[str] = set()
     failures: dict[str, int] = {}
     deadline = time.monotonic() + PATIENCE
@@ -122,7 +122,10 @@ def _wait() -> None:
                 break
             if time.monotonic() > deadline:
                 waiting = ", ".join(unit.name for unit in units if not unit.ready)
-                raise LabError(f"not up after {PATIENCE:.0f} s: {waiting}; logs: {CLOUD_LOGS}")
+                raise LabError(
+                    f"not up after {PATIENCE:.0f} s: {waiting}; read the logs in {CLOUD_LOGS}, "
+                    "then wait again with `python -m lab cloud up`, or stop it with `cloud down`"
+                )
             time.sleep(0.2)
     say("the cloud is up: `python -m lab run -- openstack ...`, `python -m lab shell`")
 
@@ -130,7 +133,7 @@ def _wait() -> None:
 def down() -> None:
     """End every process of the lab and remove what it made."""
     if os.geteuid() != 0:
-        raise LabError("the lab runs as root: take it down as root too")
+        raise LabError("the lab runs as root: take it down as root, too")
     pid = namespace.running()
     if pid:
         with step("stop the cloud"), contextlib.suppress(psutil.NoSuchProcess):

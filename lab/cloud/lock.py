@@ -1,4 +1,4 @@
-"""One lab a machine: a lock that the running lab holds for as long as it lives."""
+"""The lock that allows one lab on a machine; the running lab holds it as long as it lives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from lab.errors import LabError
 from lab.paths import CACHE
 
-# Of the machine, not of a cache folder: two labs with two caches must see each other.
+# On the machine, not in a cache folder: labs with different caches must see each other.
 LOCK = Path("/run/lock/openstack-kubernetes-lab.lock")
 
 
 def acquire() -> int:
-    """Take the lock and return its descriptor, or say who has it."""
+    """Take the lock and return its descriptor, or fail with the name of its holder."""
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     while True:
         descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -24,10 +24,11 @@ def acquire() -> int:
             holder = os.read(descriptor, 4000).decode() or "unknown"
             os.close(descriptor)
             raise LabError(
-                f"another lab is at work on this machine ({holder.strip()}); wait for it, or take "
-                "it down with `python -m lab cloud down` and the same cache folder"
+                f"another lab is at work on this machine ({holder.strip()}): wait for it, or take "
+                "it down with `python -m lab cloud down` and OPENSTACK_KUBERNETES_LAB_CACHE set to "
+                "that folder"
             ) from None
-        # `release` removes the file: a lock on the removed one would be worth nothing.
+        # `release` removes the file, and a lock on a removed file protects nothing.
         if LOCK.exists() and os.fstat(descriptor).st_ino == LOCK.stat().st_ino:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()}, cache folder {CACHE}\n".encode())
@@ -36,6 +37,6 @@ def acquire() -> int:
 
 
 def release(descriptor: int) -> None:
-    """Give the lock up and leave no file."""
+    """Release the lock and remove its file."""
     LOCK.unlink(missing_ok=True)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The lab's own network, mount and process namespaces: made, furnished, entered."""
+"""Create, set up and enter the lab's own network, mount and process namespaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lab.paths import ensure
 
 
 def create(command: Sequence[str], *, log: Path, inherited: int) -> subprocess.Popen[bytes]:
-    """Start `command` as process 1 of new namespaces; `inherited` is a descriptor it keeps."""
+    """Start `command` as process 1 of new namespaces; it keeps the descriptor `inherited`."""
     with open(log, "ab") as output:
         return subprocess.Popen(
             [
@@ -51,7 +51,7 @@ def create(command: Sequence[str], *, log: Path, inherited: int) -> subprocess.P
 
 
 def init_pid(unshare: int) -> int:
-    """The supervisor as the host sees it: the one child of `unshare`, or 0."""
+    """Return the supervisor's process id on the host, the one child of `unshare`, or 0."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(unshare).children():
             return int(child.pid)
@@ -59,7 +59,7 @@ def init_pid(unshare: int) -> int:
 
 
 def running() -> int:
-    """The supervisor of the running lab as the host sees it, or 0 when no lab runs."""
+    """Return the process id of the running lab's supervisor on the host, or 0 without a lab."""
     try:
         pid, started = INIT_PID.read_text().split()
         process = psutil.Process(int(pid))
@@ -67,30 +67,30 @@ def running() -> int:
         return 0
     except PermissionError:
         raise LabError("the lab belongs to root: run this as root") from None
-    # A process number is used again some day: its start time tells the two apart.
+    # Process ids are reused: the start time tells the processes apart.
     alive = str(process.create_time()) == started and process.status() != psutil.STATUS_ZOMBIE
     return int(process.pid) if alive else 0
 
 
 def remember(pid: int) -> None:
-    """Write down which process holds the namespaces."""
+    """Write down the id of the process that holds the namespaces."""
     INIT_PID.write_text(f"{pid} {psutil.Process(pid).create_time()}\n")
 
 
 def furnish() -> None:
-    """From inside, once: fresh /sys, /run and resolver, loopback, external bridge, disk pool."""
+    """Set up /sys, /run, resolver, loopback, external bridge and disk pool, once, from inside."""
     steps = [
-        # A network namespace's devices show in a sysfs mounted in it. The cgroups stay the host's.
+        # Only a sysfs mounted in the namespace shows its devices. The cgroups stay the host's.
         f"mkdir -p {RUN}/cgroup",
         f"mount --rbind /sys/fs/cgroup {RUN}/cgroup",
         "mount -t sysfs sysfs /sys",
         f"mount --rbind {RUN}/cgroup /sys/fs/cgroup",
         f"umount -l {RUN}/cgroup",
         f"rmdir {RUN}/cgroup",
-        # What services leave in /run is gone with the lab.
+        # Files that services leave in /run disappear with the lab.
         "mount -t tmpfs -o mode=755 tmpfs /run",
         "mkdir -p /run/lock /run/netns",
-        # Agents make namespaces here, each in a mount namespace of its own; all must see them.
+        # Agents create namespaces here, each from a mount namespace of its own; all must see them.
         "mount -t tmpfs tmpfs /run/netns",
         "mount --make-shared /run/netns",
         "ip link set lo up",
@@ -103,7 +103,7 @@ def furnish() -> None:
         subprocess.run(["sh", "-ec", step], check=True)
     resolver = Path(os.path.realpath("/etc/resolv.conf"))
     ensure(resolver.parent)
-    # Missing only where it was a link into /run, which is the lab's own by now.
+    # It is missing only where it was a link into /run, which the lab has replaced above.
     resolver.touch()
     subprocess.run(["mount", "--bind", str(ETC / "resolv.conf"), str(resolver)], check=True)
     subprocess.run([sys.executable, str(DRIVERS / "pool.py"), "mount", str(POOL)], check=True)
@@ -112,7 +112,7 @@ def furnish() -> None:
 def enter(
     command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None
 ) -> list[str]:
-    """The command line that runs `command` inside the lab's namespaces."""
+    """Return the command line that runs `command` inside the lab's namespaces."""
     pid = running()
     if not pid:
         raise LabError("no lab is running: start it with `python -m lab cloud up`")
@@ -123,13 +123,13 @@ def enter(
         "--net",
         "--mount",
         "--pid",
-        # Who ends the outer process ends the command with it.
+        # The command ends with the outer process.
         "setpriv",
         "--pdeathsig",
         "TERM",
         "env",
         f"--chdir={folder or Path.cwd()}",
-        # A proxy of the host cannot be reached from inside.
+        # The host's proxies cannot be reached from inside.
         *(f"--unset={name}" for name in os.environ if name.lower().endswith("_proxy")),
         *(f"{name}={value}" for name, value in environment.items()),
         *command,

@@ -1,4 +1,4 @@
-"""What the machine must have, checked before anything is changed."""
+"""Checks of the machine, made before anything is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 1024**3
 # A 24 GiB machine reports a little less.
 LEAST_MEMORY = 20 * GIB
 LEAST_DISK = 20 * GIB
-# With everything installed, what servers write.
+# With everything installed, only servers need more.
 LEAST_DISK_INSTALLED = 10 * GIB
 
 MODULES = (
@@ -30,7 +30,7 @@ MODULES = (
     "ip_set",
     "xfs",
 )
-# Kernel feature -> a command that fails without it, run in namespaces made for it.
+# Kernel feature -> a command that fails without it, run in namespaces of its own.
 FEATURES = {
     "veth (CONFIG_VETH)": "ip link add t0 type veth peer name t1",
     "bridge (CONFIG_BRIDGE)": "ip link add t2 type bridge",
@@ -58,13 +58,15 @@ FEATURES = {
 
 
 def check_root() -> None:
-    """Whose the lab's namespaces are."""
+    """Require root."""
     if os.geteuid() != 0:
-        raise LabError("the lab makes namespaces and mounts: run it as root (for example by sudo)")
+        raise LabError(
+            "the lab makes namespaces and mounts: run it as root (for example with sudo)"
+        )
 
 
 def check_machine() -> None:
-    """Memory, disk: needs nothing installed."""
+    """Require enough memory and disk; needs nothing installed."""
     memory = psutil.virtual_memory().total
     if memory < LEAST_MEMORY:
         raise LabError(
@@ -81,9 +83,9 @@ def check_machine() -> None:
 
 
 def check_kernel() -> None:
-    """Every feature, tried in namespaces of its own; needs the Debian packages."""
+    """Require every kernel feature, by trying each; needs the Debian packages."""
     if shutil.which("modprobe"):
-        # A feature that is built in has no module, so what this says is of no interest.
+        # A feature that is built in has no module, so errors do not matter.
         subprocess.run(["modprobe", "--all", "--quiet", *MODULES], capture_output=True)
     missing = []
     for feature, command in FEATURES.items():
@@ -97,6 +99,6 @@ def check_kernel() -> None:
             missing.append(f"{feature}: {said}")
     if missing:
         raise LabError(
-            "the kernel lacks what the lab needs; load the modules or use another kernel:\n  "
-            + "\n  ".join(missing)
+            "the kernel lacks features that the lab needs; load the modules or use another "
+            "kernel:\n  " + "\n  ".join(missing)
         )

@@ -1,6 +1,6 @@
-"""Ask every service whether it does its work now. Run inside the lab; prints name -> why not.
+"""Ask every service whether it works, from inside the lab; prints name -> reason as JSON.
 
-That a process runs does not mean that it answers: this is what `lab status` asks when all run.
+A process that runs may still not answer: `lab status` runs this when all processes are up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lab.cloud.units import Unit, services
 
 
 def silent(units: list[Unit]) -> dict[str, str]:
-    """The services that do not answer at their address."""
+    """Services that do not answer at their address, with the reason."""
     asked = [unit for unit in units if unit.url or unit.port]
     with ThreadPoolExecutor(len(asked)) as threads:
         found = zip(asked, threads.map(answers, asked), strict=True)
@@ -29,21 +29,21 @@ def silent(units: list[Unit]) -> dict[str, str]:
 
 
 def lost(cloud: Connection) -> dict[str, str]:
-    """The agents that their own service has not heard of for too long."""
+    """Agents that have not reported to their own service for too long, with the reason."""
     heard = {agent.binary: agent.is_alive for agent in cloud.network.agents()}
     for service in (*cloud.compute.services(), *cloud.block_storage.services()):
         heard[service.binary] = service.state == "up"
-    return {name: "runs, but has not reported for long" for name, up in heard.items() if not up}
+    return {name: "runs, but has stopped reporting" for name, up in heard.items() if not up}
 
 
 def main() -> None:
-    """Agents are asked about only where those who know of them answer."""
+    """Print what does not work; the services know of the agents, so they are asked first."""
     found = silent(services())
     if not found:
         try:
             found = lost(admin())
         except SDKException as error:
-            found = {"agents": f"cannot be asked about: {error}"}
+            found = {"agents": f"their state is unknown: {error}"}
     print(json.dumps(found))
 
 

@@ -1,4 +1,4 @@
-"""The passwords of one lab: made at random for each, readable by root only."""
+"""Random passwords of one lab, readable by root only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _password() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Secrets:
-    """One password for each party."""
+    """One password for each user and service."""
 
     database: str = field(default_factory=_password)
     messages: str = field(default_factory=_password)
@@ -28,7 +28,7 @@ class Secrets:
 
 
 def load() -> Secrets:
-    """The running lab's passwords, made on the first call."""
+    """Read the running lab's passwords; the first call makes them."""
     if SECRETS.exists():
         return Secrets(**json.loads(SECRETS.read_text()))
     ensure(SECRETS.parent)

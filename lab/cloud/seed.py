@@ -12,12 +12,12 @@ from pathlib import Path
 from lab.cloud.layout import ETC, MYSQL, RUN, SECRETS, SEEDS, VERSIONS
 from lab.paths import SOURCE, STATE, ensure
 
-# The databases, and the keys and passwords that what is in them was made with.
+# The databases, and the keys and passwords that their contents depend on.
 SAVED = (MYSQL, SECRETS, ETC / "keystone" / "fernet-keys", ETC / "keystone" / "credential-keys")
 
 
 def key() -> str:
-    """Changes with everything that decides what the databases hold."""
+    """Hash everything that decides the contents of the databases."""
     cloud = SOURCE / "cloud"
     sources = [VERSIONS, cloud / "layout.py", *sorted((cloud / "bootstrap").glob("*.py"))]
     digest = hashlib.sha256(b"1")
@@ -34,7 +34,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def restore() -> bool:
-    """Fill the state folder from the saved copy; False when there is none."""
+    """Fill the state folder from the saved copy; return False when there is none."""
     folder = SEEDS / key()
     if not folder.is_dir():
         return False
@@ -44,9 +44,10 @@ def restore() -> bool:
 
 
 def save() -> None:
-    """Copy the databases while MariaDB is frozen: what a crash would leave, which InnoDB repairs.
+    """Copy the databases while MariaDB is stopped by a signal.
 
-    Committed transactions are in the kernel's cache by then, and the copy reads them from there.
+    The copy is in the state of a crash, which InnoDB repairs. Committed transactions are in the
+    kernel's cache by then, where the copy reads them.
     """
     folder = SEEDS / key()
     partial = SEEDS / ".partial"
@@ -58,7 +59,7 @@ def save() -> None:
             _copy(path, partial / path.relative_to(STATE))
     finally:
         os.kill(database, signal.SIGCONT)
-    # Only one is of use: those of other versions would only take space.
+    # Copies of other versions would only take space.
     for old in SEEDS.iterdir():
         if old != partial:
             shutil.rmtree(old)
@@ -66,7 +67,7 @@ def save() -> None:
 
 
 def forget() -> None:
-    """Make the next start fill new databases."""
+    """Remove the saved copy: the next start creates new databases."""
     shutil.rmtree(SEEDS, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What is up, and what is not and why."""
+"""Status of the cloud's units: which are up, and why the others are not."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class UnitStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether a service is up or a job is done."""
+        """Tell whether the service is up, or the job done."""
         return self.state in ("up", "done")
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """File with its output."""
         return CLOUD_LOGS / f"{self.name}.log"
 
 
 def units() -> list[UnitStatus]:
-    """What the supervisor has written last; empty before it has written anything."""
+    """Read the supervisor's last report; empty before the first one."""
     try:
         return [UnitStatus(**unit) for unit in json.loads(STATUS.read_text())["units"]]
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def units() -> list[UnitStatus]:
 
 
 def silent() -> dict[str, str]:
-    """Services that run and do not do their work, with the reason."""
+    """Services that run but do not work, with the reason."""
     command = [sys.executable, "-m", "lab.cloud.probe"]
     result = subprocess.run(
         namespace.enter(command, environment={"PYTHONPATH": str(PROJECT)}, folder=PROJECT),
@@ -72,7 +72,7 @@ def show() -> int:
         if STATE.exists():
             print(
                 f"the cloud has ended by itself (see {CLOUD_LOGS / 'supervisor.log'}): clean up "
-                "with `python -m lab cloud down`, or start it again with `python -m lab cloud up`"
+                "with `python -m lab cloud down`, or start again with `python -m lab cloud up`"
             )
         else:
             print("the cloud is down (start it with `python -m lab cloud up`)")

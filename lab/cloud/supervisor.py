@@ -1,7 +1,7 @@
-"""The first process of the lab's namespaces: starts the units in order and keeps them up.
+"""Start the units in order and keep them up, as the first process of the lab's namespaces.
 
 It is process 1 of a process namespace, so when it ends, for whatever reason, the kernel ends
-every process of the lab with it: nothing can be left half-started.
+every process of the lab with it: nothing is left half started.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lab.paths import PROJECT, STATE, ensure
 
 FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 30.0
-# A service that ran this long had started well: the next failure backs off from the start again.
-SETTLED = 60.0
+# A service that ran this long had started well: its next failure begins with the first back-off.
+HEALTHY_AFTER = 60.0
 EMPTY_LOG_LINE = re.compile(r"^[\d-]+ [\d:.]+ \d+ [A-Z]+ \S+\s*$")
 
 
 @dataclass
 class Report:
-    """What `lab status` shows of one unit."""
+    """State of one unit, as `lab status` shows it."""
 
     name: str
     job: bool
@@ -49,12 +49,12 @@ class Report:
 
 
 def log_path(name: str) -> Path:
-    """Where a unit's output goes."""
+    """File with a unit's output."""
     return CLOUD_LOGS / f"{name}.log"
 
 
 def last_words(name: str) -> str:
-    """The last line of a unit's log that says something, as the reason of its failure."""
+    """Return the last telling line of a unit's log, as the reason for its failure."""
     with open(log_path(name), "rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - 4000))
         lines = log.read().decode(errors="replace").strip().splitlines()
@@ -64,14 +64,14 @@ def last_words(name: str) -> str:
 
 
 def why(status: int, name: str) -> str:
-    """The reason of a unit's end; of what was killed, the log says nothing of interest."""
+    """Return the reason why a unit ended; the log of a killed one does not say."""
     if status == -signal.SIGKILL:
-        return f"ended with status {status}: killed, by somebody or for want of memory"
+        return f"ended with status {status}: killed, by someone or because memory ran out"
     return f"ended with status {status}: {last_words(name)}"
 
 
 def answers(unit: Unit) -> bool:
-    """Whether a running service does its work already."""
+    """Tell whether a running service answers."""
     if unit.url:
         try:
             with urllib.request.urlopen(unit.url, timeout=10):
@@ -101,11 +101,11 @@ class Supervisor:
         self.lock = threading.Lock()
 
     def run(self) -> None:
-        """Start every unit, then write the status and reap orphans for ever."""
+        """Start every unit, then write the status and reap orphans until killed."""
         for unit in self.units:
             threading.Thread(target=self._keep, args=(unit,), name=unit.name, daemon=True).start()
         while True:
-            # Looking through all processes is dear, and a zombie costs nothing for a while.
+            # Looking through all processes is expensive, and zombies do no harm for a while.
             self._reap_orphans()
             for _ in range(40):
                 self._write_status()
@@ -125,7 +125,7 @@ class Supervisor:
                 self._set(unit, "done", pid=0)
                 self.ready[unit.name].set()
                 return
-            if time.monotonic() - began > SETTLED:
+            if time.monotonic() - began > HEALTHY_AFTER:
                 back_off = FIRST_BACK_OFF
             report.restarts += 1
             report.reason = why(status, unit.name)
@@ -134,7 +134,7 @@ class Supervisor:
             back_off = min(back_off * 2, LONGEST_BACK_OFF)
 
     def _run_once(self, unit: Unit) -> int:
-        """Run the unit until it ends; a service becomes ready while it runs."""
+        """Run the unit until it ends; mark a service as up as soon as it answers."""
         with open(log_path(unit.name), "ab") as log, self.lock:
             process = subprocess.Popen(
                 list(unit.command),
@@ -154,7 +154,7 @@ class Supervisor:
                 break
             time.sleep(0.2)
         status = process.wait()
-        # What it had started goes with it, so that the next one finds the ports free.
+        # Its children must end too, so that the next start finds the ports free.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with self.lock:
@@ -175,7 +175,7 @@ class Supervisor:
         partial.rename(STATUS)
 
     def _reap_orphans(self) -> None:
-        """Collect what was left by others (dnsmasq, haproxy, containers): process 1 must."""
+        """Reap the orphans of other processes (dnsmasq, haproxy, containers), as process 1 must."""
         with self.lock:
             for child in psutil.Process(1).children():
                 with contextlib.suppress(psutil.Error, ChildProcessError):
@@ -184,14 +184,14 @@ class Supervisor:
 
 
 def main() -> None:
-    """Prepare the namespaces and run the units: `initialise` as argument makes the databases."""
+    """Set up the namespaces and run the units; the argument `initialize` creates the databases."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    # An interrupt of the terminal is for `lab cloud up`, not for the cloud.
+    # Ctrl-C in the terminal ends `lab cloud up`, not the cloud.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir(PROJECT)
     ensure(CLOUD_LOGS)
     namespace.furnish()
-    Supervisor(plan(secrets.load(), initialise="initialise" in sys.argv[1:])).run()
+    Supervisor(plan(secrets.load(), initialize="initialize" in sys.argv[1:])).run()
 
 
 if __name__ == "__main__":

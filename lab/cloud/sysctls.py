@@ -1,4 +1,4 @@
-"""Kernel settings of the whole machine that a lab changes, and what they were before."""
+"""Remember and restore the kernel settings of the whole machine that a lab changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from lab.cloud.layout import SYSCTL_BEFORE
 
 PROC = Path("/proc/sys")
-# What the lab itself raises, and to what.
+# Settings that the lab itself raises, and their new values.
 RAISED = {
-    # systemd in every server and kubelet's watchers: 128 are used up by the third server.
+    # systemd and the kubelet's watchers: the default of 128 is used up by the third server.
     "fs/inotify/max_user_instances": 8192,
     "fs/inotify/max_user_watches": 524288,
 }
-# What servers change: namespaces do not hold these. Those of the network go with the lab's own,
-# where the limit of nf_conntrack can only be read.
+# Settings that servers change and that no namespace isolates. Those of the network disappear with
+# the lab's namespace, where the limit of nf_conntrack is read-only.
 CHANGED_BY_SERVERS = (
-    # The kubelet wants them so.
+    # The kubelet.
     "kernel/keys/root_maxbytes",
     "kernel/keys/root_maxkeys",
     "kernel/panic",
@@ -28,19 +28,19 @@ CHANGED_BY_SERVERS = (
     # Debian's sysctl.d; the second is the namespace's own on newer kernels.
     "kernel/core_pattern",
     "kernel/pid_max",
-    # Cilium. Nobody can put the second one back before the next boot, once it is 1.
+    # Cilium. Once the second one is 1, it stays so until the next boot.
     "kernel/timer_migration",
     "kernel/unprivileged_bpf_disabled",
 )
 
 
 def remember() -> None:
-    """Write down what they are; a lab that was cut off has done so already."""
+    """Write down the current values, unless an interrupted lab has done so already."""
     if SYSCTL_BEFORE.exists():
         return
     before = {}
     for name in (*RAISED, *CHANGED_BY_SERVERS):
-        # Not every kernel has every one.
+        # Not every kernel has all of them.
         with contextlib.suppress(OSError):
             before[name] = (PROC / name).read_text().strip()
     partial = SYSCTL_BEFORE.with_suffix(".partial")
@@ -49,14 +49,14 @@ def remember() -> None:
 
 
 def raise_limits() -> None:
-    """Raise what is too low."""
+    """Raise the settings that are too low."""
     for name, least in RAISED.items():
         if int((PROC / name).read_text()) < least:
             (PROC / name).write_text(str(least))
 
 
 def restore() -> list[str]:
-    """Put back what differs; returns the names of what the kernel refused."""
+    """Restore the values that differ; returns the names of those that the kernel refused."""
     try:
         before = json.loads(SYSCTL_BEFORE.read_text())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""What runs in the cloud, and in which order: the services and the jobs between them."""
+"""The cloud's services, the jobs between them, and the order in which they start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARIADB_CONFIG = f"--defaults-file={ETC}/mariadb.cnf"
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One service, or with `job` one command that runs to its end once.
+    """One service, or with `job` one command that runs once, to its end.
 
     A unit starts when all of `after` are ready. A service is ready when `url` answers or `port`
     accepts a connection, or at once when it has neither.
@@ -51,7 +51,7 @@ class Unit:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every unit: the virtual environment first, no proxies, no user config."""
+    """Environment of every unit: the virtual environment first, no proxies, no user settings."""
     dropped = ("proxy", "PYTHON", "OS_", "VIRTUAL_ENV", "KUBECONFIG")
     kept = {
         name: value
@@ -63,16 +63,16 @@ def environment() -> dict[str, str]:
         **kept,
         "PATH": f"{VENV_BIN}:{system}",
         "HOME": str(STATE / "home"),
-        # Jobs of the lab itself would look below HOME for it.
+        # The lab's own jobs would look for it below HOME.
         "OPENSTACK_KUBERNETES_LAB_CACHE": str(CACHE),
         "TMPDIR": str(TMP),
         "LC_ALL": "C.UTF-8",
         "PYTHONPATH": str(DRIVERS),
         "PYTHONUNBUFFERED": "1",
-        # Nothing is written beside the drivers in the checkout.
+        # Nothing is written next to the drivers in the checkout.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
-        # glibc keeps an arena for each thread otherwise: a third of the memory of all services.
+        # Otherwise glibc keeps an arena for each thread: a third of the memory of all services.
         "MALLOC_ARENA_MAX": "1",
     }
 
@@ -92,8 +92,9 @@ def _uwsgi(service: str, script: str, url: str, processes: int) -> list[str]:
         url.removeprefix("http://"),
         "--wsgi-file",
         str(VENV_BIN / script),
-        # No threads: Keystone's middleware keeps the caller's token in itself, so two requests in
-        # one process take each other's (a tenant's credential was refused for a role of Nova's).
+        # No threads: Keystone's middleware keeps the caller's token in a shared object, so two
+        # requests in one process take each other's (a tenant's credential was refused for Nova's
+        # roles).
         "--processes",
         str(processes),
         "--enable-threads",
@@ -104,7 +105,7 @@ def _uwsgi(service: str, script: str, url: str, processes: int) -> list[str]:
         "--disable-logging",
         "--buffer-size",
         "65535",
-        # The socket serves one request a connection: clients must not keep it open.
+        # The socket serves one request per connection: clients must not keep it open.
         "--add-header",
         "Connection: close",
         "--procname-prefix",
@@ -113,17 +114,17 @@ def _uwsgi(service: str, script: str, url: str, processes: int) -> list[str]:
 
 
 def _shell(script: str) -> list[str]:
-    """A few commands in a row; the first failure ends them."""
+    """A command that runs a shell script up to the first failure."""
     return ["sh", "-ec", script]
 
 
 def _lab(module: str) -> list[str]:
-    """A job of the lab itself, in the interpreter and with the libraries of the lab."""
+    """A command that runs a module of the lab in the lab's own interpreter."""
     return [sys.executable, "-m", module]
 
 
-def initialisation(secrets: Secrets) -> list[Unit]:
-    """The jobs that make the databases, once; a saved data folder replaces them."""
+def initialization(secrets: Secrets) -> list[Unit]:
+    """List the jobs that create the databases; a saved copy of the databases replaces them."""
 
     def sync(name: str, command: str) -> Unit:
         return Unit(name=name, command=_shell(command), after=["databases"], job=True)
@@ -195,7 +196,7 @@ def initialisation(secrets: Secrets) -> list[Unit]:
             "cinder-database",
             f"{VENV_BIN}/cinder-manage --config-file {ETC}/cinder/cinder.conf db sync",
         ),
-        # Without this, the scheduler looks for new hosts every half minute only.
+        # Without this, the scheduler looks for new hosts only every half minute.
         Unit(
             name="compute-host",
             after=["agents"],
@@ -220,7 +221,7 @@ def initialisation(secrets: Secrets) -> list[Unit]:
 
 
 def services() -> list[Unit]:
-    """Everything that stays up."""
+    """List the services, and the job that waits for their agents."""
     agents_after = ["neutron-server"]
     return [
         Unit(
@@ -395,9 +396,9 @@ def services() -> list[Unit]:
     ]
 
 
-def plan(secrets: Secrets, *, initialise: bool) -> list[Unit]:
-    """The units of this start; without initialisation, nothing waits for its jobs."""
-    units = services() + (initialisation(secrets) if initialise else [])
+def plan(secrets: Secrets, *, initialize: bool) -> list[Unit]:
+    """List the units of this start; without initialization, no unit waits for its jobs."""
+    units = services() + (initialization(secrets) if initialize else [])
     names = {unit.name for unit in units}
     return [
         Unit(**{**vars(unit), "after": [name for name in unit.after if name in names]})

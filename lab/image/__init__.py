@@ -1,4 +1,4 @@
-"""Build the node image, its programs and container images, and put it into the lab's Glance."""
+"""Build the node image with programs and container images, and upload it to the lab's Glance."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ BASE_NAME = "debian-13"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Which Kubernetes releases the image carries."""
+    """Add the options that choose what the image contains."""
     from lab.image import versions
 
     parser.add_argument(
         "--release", action="append", choices=versions.KUBERNETES_RELEASES, default=None,
-        help="a release that the image carries; the first one named is the one installed, the "
-        f"others are ready for an upgrade (default: {versions.KUBERNETES} alone)",
+        help="a Kubernetes release in the image, can be repeated; the first one is installed, the "
+        f"others are ready for an upgrade (default: only {versions.KUBERNETES})",
     )  # fmt: skip
     parser.add_argument(
         "--addons", action="store_true",
-        help="also the images of add-ons that can be had here, as an image of its own name",
+        help="also include the images of optional add-ons; the node image's name ends in -addons",
     )  # fmt: skip
     parser.add_argument(
-        "--file-only", action="store_true", help="make the files, but do not put them into Glance"
+        "--file-only", action="store_true", help="make the files, but do not upload them to Glance"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the name of the image, or of the file."""
+    """Print the name of the image, or with --file-only the path of the file."""
     from lab import cache
     from lab.image import charts, node, versions
 
@@ -42,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def name(release: str, *, addons: bool = False) -> str:
-    """What the node image is called in Glance."""
+    """Name of the node image in Glance."""
     return f"{BASE_NAME}-kubernetes-{release}" + ("-addons" if addons else "")
 
 
 def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
-    """Build what is missing, register it, and return the node image's name; the cloud is up."""
+    """Build what is missing, upload it, and return the node image's name; needs the cloud up."""
     from lab import cache
     from lab.image import base, charts, glance, node, versions
     from lab.paths import CACHE
@@ -58,7 +58,7 @@ def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
     if not plain.exists():
         base.make_image(base.rootfs(), plain)
-    # All that was built is in the image: what it was made of is not needed any more.
+    # Everything that was built is in the image, so its parts are no longer needed.
     cache.trim()
     glance.register(BASE_NAME, plain, {})
     called = name(releases[0], addons=addons)

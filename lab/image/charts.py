@@ -1,4 +1,4 @@
-"""Helm charts out of the source trees of the modules that the programs are built from."""
+"""Helm charts from the source trees of the modules that the programs are built from."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lab.image import programs
 from lab.paths import CACHE, ensure
 
 CHARTS = CACHE / "charts"
-# Charts that somebody put here, each in a folder of its name: nothing in the project needs them.
+# Charts that a user has put here, each in a folder of its name: nothing in the project needs them.
 FETCHED = CHARTS / "fetched"
-# The chart of the cloud controller manager needs one from a chart repository: left out.
+# The chart of the cloud controller manager is left out: it needs one from a chart repository.
 _SOURCES = {
     "cilium": ("cilium", "github.com/cilium/cilium", "install/kubernetes/cilium"),
     "openstack-cinder-csi": (
@@ -26,7 +26,7 @@ _CRDS = ("addons", "github.com/kubernetes-csi/external-snapshotter/client/v8", "
 
 
 def export() -> Path:
-    """A folder with one folder for each chart, for the program's `addons.chartDirectory`."""
+    """Make the folder for the program's `addons.chartDirectory`, with one folder for each chart."""
     for name, (module, path, inside) in _SOURCES.items():
         if not _current(name, gobuild.fingerprint(programs.MODULES / module)):
             _put(name, [(programs.source(module, path) / inside, ".", "*")])
@@ -39,7 +39,7 @@ def export() -> Path:
 
 
 def _current(name: str, key: str) -> bool:
-    """Whether the chart was made from this; if not, note what it will be made from."""
+    """Tell whether the chart was made from this key; if not, remove it and note the new key."""
     mark = ensure(CHARTS) / f".{name}.key"
     if (CHARTS / name).is_dir() and mark.exists() and mark.read_text() == key:
         return True
@@ -49,7 +49,7 @@ def _current(name: str, key: str) -> bool:
 
 
 def _put(name: str, sources: list[tuple[Path, str, str]]) -> None:
-    """Copy (folder, place in the chart, pattern) together; the chart appears when complete."""
+    """Make a chart of (folder, place in the chart, pattern); it appears when it is complete."""
     partial = CHARTS / f".{name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     for folder, place, pattern in sources:

@@ -1,4 +1,4 @@
-"""A disk image out of a folder: ext4 without a partition table, as qcow2 or raw."""
+"""Disk images made from a folder: ext4 without a partition table, as qcow2 or raw."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from lab.console import step
 from lab.errors import LabError
 from lab.paths import ensure
 
-# What the file system needs beside the files: journal, inode tables, room to boot in.
+# The file system needs more than the files: journal, inode tables, space to boot.
 _SPARE_BYTES = 400 << 20
 
 
 def make_image(rootfs: Path, target: Path) -> Path:
     """Write `rootfs` into an ext4 file system at `target` (qcow2 by its suffix, else raw).
 
-    The file system is small; whoever boots it grows it to the size of its disk. `target` appears
-    only when it is complete.
+    The file system is small; a server that boots it grows it to the size of its disk. `target`
+    appears only when it is complete.
     """
     ensure(target.parent)
     raw = target.with_name(f".{target.name}.raw")
@@ -58,13 +58,13 @@ def make_image(rootfs: Path, target: Path) -> Path:
 
 
 def _run(*command: str | Path) -> str:
-    """Run a command and return its output; its own words become the error's."""
+    """Run a command and return its output; an error repeats the command's own message."""
     try:
         result = subprocess.run(
             [str(word) for word in command], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise LabError(f"{command[0]} is missing: install e2fsprogs and qemu-utils") from None
+        raise LabError(f"{command[0]} is missing: apt-get install e2fsprogs qemu-utils") from None
     if result.returncode != 0:
         raise LabError(f"{command[0]} failed: {result.stderr.strip() or result.stdout.strip()}")
     return result.stdout

@@ -1,4 +1,4 @@
-"""Put images into the lab's Glance; an image that is there already is left alone."""
+"""Upload images to the lab's Glance; an image that is there already is left unchanged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from lab.console import step
 from lab.errors import LabError
 
-# Which file the image was made of: its name carries the fingerprint.
+# The property with the name of the image's file, which has the fingerprint in it.
 _ORIGIN = "lab_image_file"
 
 
 def register(name: str, file: Path, properties: Mapping[str, str]) -> None:
-    """Make the public image `name` hold `file`; an older image of that name goes."""
+    """Upload `file` as the public image `name`; an older image of that name is deleted."""
     older = json.loads(_openstack("image", "list", "--name", name, "--long", "-f", "json"))
     for image in older:
         if image["Status"] == "active" and _origin(image["ID"]) == file.name:
@@ -40,7 +40,7 @@ def _origin(image: str) -> str:
 
 
 def _openstack(*words: str) -> str:
-    """Run the cloud's own client as its administrator, inside the lab."""
+    """Run the `openstack` client inside the lab, as the cloud's administrator."""
     from lab.cloud import inside, namespace
     from lab.cloud.layout import ADMIN_CLOUD, VENV_BIN
 

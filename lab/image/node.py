@@ -16,7 +16,7 @@ from lab.image import archives, base, programs
 from lab.paths import CACHE, LOGS, PROJECT, ensure
 
 ARTIFACTS = Path("opt/openstack-kubernetes/artifacts")
-_SCRIPTS = PROJECT / "userdata/install"
+_SCRIPTS = [PROJECT / "userdata" / folder for folder in ("install", "lib")]
 _ON_NODE = ("kubeadm", "kubelet", "kubectl")
 _FILES = Path(__file__).with_name("node-files")
 
@@ -80,7 +80,8 @@ def _artifacts(root: Path, releases: Sequence[str]) -> None:
 
 def _bake(root: Path, release: str, parts: Sequence[Path]) -> None:
     work = ensure(root / "opt/bake")
-    shutil.copytree(_SCRIPTS, work / "install")
+    for scripts in _SCRIPTS:
+        shutil.copytree(scripts, work / scripts.name)
     for part in parts:
         os.link(part, work / part.name)
     log = ensure(LOGS) / "image-node.log"
@@ -118,8 +119,9 @@ def _fingerprint(releases: Sequence[str], parts: Sequence[Path]) -> str:
     texts = [f"{path.name} {found.st_size} {found.st_mtime_ns}" for path, found in fetched.items()]
     texts += [path.name for path in parts if path not in fetched]
     digest = hashlib.sha256("\0".join([*releases, *texts]).encode())
-    files = sorted(p for p in _SCRIPTS.rglob("*") if p.is_file())
-    files += [Path(__file__), *sorted(p for p in _FILES.rglob("*") if p.is_file())]
+    folders = [*_SCRIPTS, _FILES]
+    files = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    files.append(Path(__file__))
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for folder in (base.rootfs(), programs.containerd(), programs.crictl()):

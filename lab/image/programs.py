@@ -1,4 +1,4 @@
-"""Build the programs of a node from Go modules: see go/ for the modules, versions.py for which."""
+"""Build the programs of a node from the Go modules in go/, at the versions of versions.py."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _named(prefix: str, programs: tuple[str, ...]) -> dict[str, str]:
 
 
 def kubernetes(version: str) -> Path:
-    """kube-apiserver to kubelet of one release; they answer --version as the released ones do."""
+    """Build the programs of one Kubernetes release; --version prints what the released ones do."""
     major, minor, _ = version.removeprefix("v").split(".")
     values = {
         "gitVersion": version,
         "gitMajor": major,
         "gitMinor": minor,
-        # The module does not say which commit it was made of: nothing is better than a template.
+        # The module does not name its commit: an empty text is better than a template.
         "gitCommit": "",
         "gitTreeState": "clean",
     }
@@ -51,7 +51,7 @@ def kubernetes(version: str) -> Path:
 
 
 def containerd() -> Path:
-    """containerd with the CRI plugin, its shim for runc and its debug client ctr."""
+    """Build containerd with the CRI plugin, its shim for runc and its debug client ctr."""
     module = "github.com/containerd/containerd/v2"
     return gobuild.build(
         f"containerd-{versions.CONTAINERD}",
@@ -63,7 +63,7 @@ def containerd() -> Path:
 
 
 def crictl() -> Path:
-    """crictl, to look at a node's containers."""
+    """Build crictl, which shows a node's containers."""
     return gobuild.build(
         f"crictl-{versions.CRICTL}",
         MODULES / "crictl",
@@ -73,7 +73,7 @@ def crictl() -> Path:
 
 
 def etcd() -> Path:
-    """etcd, etcdctl and etcdutl (snapshot restore)."""
+    """Build etcd, etcdctl and etcdutl (snapshot restore)."""
     return gobuild.build(
         f"etcd-{versions.ETCD}",
         MODULES / "etcd",
@@ -86,14 +86,14 @@ def etcd() -> Path:
 
 
 def coredns() -> Path:
-    """CoreDNS with the plugins of a cluster's Corefile."""
+    """Build CoreDNS with the plugins of a cluster's Corefile."""
     return gobuild.build(
         f"coredns-{versions.COREDNS}", MODULES / "coredns", {"coredns": "lab.invalid/coredns"}
     )
 
 
 def cloud_provider_openstack() -> Path:
-    """The cloud controller manager and the Cinder CSI plugin."""
+    """Build the cloud controller manager and the Cinder CSI plugin."""
     version = versions.CLOUD_PROVIDER_OPENSTACK
     return gobuild.build(
         f"cloud-provider-openstack-{version}",
@@ -110,9 +110,9 @@ def cloud_provider_openstack() -> Path:
 
 
 def cilium() -> Path:
-    """Cilium's agent, operator (generic), CNI plugin, client and the helpers it starts."""
+    """Build Cilium's agent, generic operator, CNI plugin, client and the helpers it starts."""
     module = "github.com/cilium/cilium"
-    # "version, commit, time of the commit": the module knows the first only.
+    # "version, commit, time of the commit": the module has only the first.
     version = f"{versions.CILIUM.removeprefix('v')} module 1970-01-01T00:00:00+00:00"
     return gobuild.build(
         f"cilium-{versions.CILIUM}",
@@ -127,13 +127,13 @@ def cilium() -> Path:
             "cilium-sysctlfix": f"{module}/tools/sysctlfix",
         },
         ldflags=_set(f"{module}/pkg/version", {"ciliumVersion": version}),
-        # What makes the operator the "generic" one: address management by Kubernetes.
+        # Address management by Kubernetes makes the operator the "generic" one.
         tags=("ipam_provider_operator", "osusergo"),
     )
 
 
 def addons() -> Path:
-    """The sidecars of CSI drivers, the snapshot controller and metrics-server."""
+    """Build the sidecars of CSI drivers, the snapshot controller and metrics-server."""
     csi = "github.com/kubernetes-csi"
     return gobuild.build(
         "addons",
@@ -153,7 +153,7 @@ def addons() -> Path:
 
 
 def monitoring() -> dict[str, Path]:
-    """Prometheus, its operator and what belongs to it, each in the folder of its module."""
+    """Build Prometheus, its operator and their companions; returns module name -> folder."""
     prometheus = "github.com/prometheus"
     operator = f"{prometheus}-operator/prometheus-operator"
     version = f"{prometheus}/common/version"
@@ -163,7 +163,7 @@ def monitoring() -> dict[str, Path]:
             MODULES / "prometheus",
             {"prometheus": f"{prometheus}/prometheus/cmd/prometheus"},
             ldflags=_set(version, {"Version": versions.PROMETHEUS[0].removeprefix("v")}),
-            # The other ways of service discovery are the clients of thirty clouds.
+            # Every other kind of service discovery adds the client of some cloud.
             tags=("remove_all_sd", "enable_kubernetes_sd", "enable_static_sd", "stringlabels"),
         ),
         "alertmanager": gobuild.build(
@@ -196,7 +196,7 @@ def monitoring() -> dict[str, Path]:
 
 
 def traefik() -> Path:
-    """Traefik, with Ingress, Gateway API and its own kinds."""
+    """Build Traefik, with Ingress, Gateway API and its own resources."""
     module = "github.com/traefik/traefik/v3"
     return gobuild.build(
         f"traefik-{versions.TRAEFIK}",
@@ -212,7 +212,7 @@ def traefik() -> Path:
 
 
 def pause(tag: str) -> Path:
-    """The program that holds a pod's namespaces; it names the tag of its image on -v."""
+    """Build the program that holds a pod's namespaces; -v prints the tag of its image."""
     return gobuild.build(
         f"pause-{tag}",
         MODULES / "pause",
@@ -222,12 +222,12 @@ def pause(tag: str) -> Path:
 
 
 def source(name: str, path: str) -> Path:
-    """The source tree of module `path`, which go/`name` builds."""
+    """Source tree of the module `path`, a dependency of go/`name`."""
     return gobuild.module_folder(MODULES / name, path)
 
 
 def build_all(releases: Sequence[str]) -> None:
-    """Build everything that is missing."""
+    """Build the programs of a plain cluster that are missing."""
     for release in releases:
         kubernetes(release)
     for build in (containerd, etcd, coredns, cloud_provider_openstack, cilium, addons, crictl):

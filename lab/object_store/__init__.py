@@ -10,9 +10,10 @@ MODULE = Path(__file__).resolve().parent / "go"
 
 
 def program() -> Path:
-    """The server; it is built where it is missing, which takes minutes.
+    """Build the server if it is missing, which takes minutes; returns the program.
 
-    LabError when it cannot be built.
+    Raises:
+        LabError: it cannot be built.
     """
     package = "github.com/versity/versitygw/cmd/versitygw"
     return build("object-store", MODULE, {"versitygw": package}) / "versitygw"

@@ -16,15 +16,15 @@ from lab.toolchain import download, files, versions
 CLI = "github.com/pulumi/pulumi/pkg/v3"
 HOST = "github.com/pulumi/pulumi/sdk/v3"
 VERSION_FLAG = f"-X {HOST}/go/common/version.Version=v"
-# One folder with all programs and one name, whatever version it holds.
+# One folder with all programs, with the same name for every version.
 PROGRAMS = BIN / "pulumi-programs"
 
 
 def installed() -> Path | None:
-    """The folder of a `pulumi` on PATH that runs this program, if there is one.
+    """Folder of a `pulumi` on PATH that can run this program, if there is one.
 
-    It counts with its Python language host beside it and from the version on that the lab
-    builds: older ones have not been tried.
+    Its Python language host must be on PATH too. A version older than the one that the lab builds
+    does not count, because it has not been tried.
     """
     path = os.pathsep.join(
         folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder != str(PROGRAMS)
@@ -44,7 +44,7 @@ def oldest() -> str:
 
 
 def folder() -> Path | None:
-    """The folder that has to be on PATH: a suitable one that is there already, else the lab's."""
+    """Folder that has to be on PATH: that of a suitable installed `pulumi`, else the lab's."""
     if (found := installed()) is not None:
         return found
     return PROGRAMS if (PROGRAMS / "pulumi").exists() else None
@@ -59,7 +59,7 @@ def ensure_installed(*, offline: bool) -> Path:
         try:
             download.cli(versions.sdk(), ensure(BIN) / release.name)
         except download.UnreachableError as error:
-            say(f"Pulumi's release is not to be had from here ({error}): building it")
+            say(f"Pulumi's release cannot be downloaded ({error}): building it")
     files.replace_folder(PROGRAMS, _released(release) if release.is_dir() else _built())
     return PROGRAMS
 

@@ -1,4 +1,4 @@
-"""Official releases, where they can be reached: short time-outs, checked sums."""
+"""Download official releases, where they can be reached, with short timeouts and checksums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import hashlib
 import platform
 import shutil
-import tarfile
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from lab.console import step
 from lab.errors import LabError
 
 SERVER = "https://get.pulumi.com/releases/sdk"
-# A server that does not answer within this many seconds counts as one that cannot be reached.
+# Seconds after which a server that has not answered counts as unreachable.
 PATIENCE = 5
 
 
 class UnreachableError(Exception):
-    """The release is not to be had from here: build it."""
+    """The release cannot be downloaded from here: build it instead."""
 
 
 def _sums(version: str) -> str:
@@ -38,7 +38,7 @@ def reachable(version: str) -> bool:
 
 
 def system() -> str:
-    """This machine as the release archives name it."""
+    """This machine's system and processor, in the words of the release archives."""
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{platform.system().lower()}-{machine}"
 
@@ -53,7 +53,7 @@ def _get(url: str) -> bytes:
 
 
 def cli(version: str, target: Path) -> None:
-    """Put the programs of the CLI's release into the folder `target`."""
+    """Download the CLI's release and put its programs into the folder `target`."""
     archive = f"pulumi-v{version}-{system()}.tar.gz"
     sums = _get(_sums(version)).decode()
     expected = next((line.split()[0] for line in sums.splitlines() if line.endswith(archive)), None)
@@ -65,11 +65,14 @@ def cli(version: str, target: Path) -> None:
     with step(f"download {archive}"):
         content = _get(f"{SERVER}/{archive}")
         if hashlib.sha256(content).hexdigest() != expected:
-            raise LabError(f"{archive} does not have the published checksum: run again")
+            raise LabError(
+                f"{archive} from {SERVER} does not have the published checksum: run again, or build"
+                " it with `python -m lab toolchain --build`"
+            )
         file = partial / archive
         file.write_bytes(content)
-        with tarfile.open(file) as tar:
-            tar.extractall(partial, filter="data")
+        # Debian 12's Python has no filters for tarfile.
+        subprocess.run(["tar", "-xf", file, "-C", partial], check=True)
         file.unlink()
     (partial / "pulumi").rename(target)
     shutil.rmtree(partial)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def link(source: Path, target: Path) -> None:
-    """A second name for a file, or a copy of it on another file system.
+    """Make a hard link, or a copy on another file system.
 
-    No symbolic link: the programs look for their companions beside their real place.
+    A symbolic link would not do: the programs look for their companions next to their real path.
     """
     try:
         os.link(source, target)
@@ -30,7 +30,7 @@ def copy_program(source: Path, target: Path) -> None:
 def replace_folder(
     target: Path, sources: Iterable[Path], texts: dict[str, str] | None = None
 ) -> None:
-    """Make `target` hold the files `sources` and the given texts, unless it does already."""
+    """Fill `target` with the files `sources` and the given texts, unless it has them already."""
     wanted = {source.name: source for source in sources}
     texts = texts or {}
     if target.is_dir() and {p.name for p in target.iterdir()} == {*wanted, *texts}:
@@ -62,7 +62,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def remove_others(folder: Path) -> None:
-    """Remove what older sources were built into: folders that differ in the fingerprint only."""
+    """Remove builds of older sources: folders whose names differ only in the fingerprint."""
     name = re.sub(r"-[0-9a-f]{12}$", "", folder.name)
     for other in folder.parent.iterdir():
         if other != folder and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{12}}", other.name):

@@ -1,4 +1,4 @@
-"""The plugins that the program's Python packages talk to."""
+"""Resource plugins of the program's Python packages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lab.gobuild import build, module_folder
 from lab.toolchain import download, files, versions
 
 KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
-# Beside the program, so that nobody takes it for the official one.
+# A file next to the program, so that no one takes it for the official one.
 MARK = "BUILT_BY_LAB"
-# Seconds for one plugin's download before it counts as not to be had.
+# Seconds after which a plugin's download is given up.
 DOWNLOAD_PATIENCE = 300
 
 
@@ -25,14 +25,14 @@ def home() -> Path:
 
 
 def folder(name: str, version: str) -> Path:
-    """Where Pulumi looks for a plugin."""
+    """Folder where Pulumi looks for a plugin."""
     return home() / "plugins" / f"resource-{name}-v{version}"
 
 
 def origin(name: str, version: str) -> str:
-    """Tell who made an installed plugin: `official`, `lab`, or an empty text if it is missing."""
+    """Say who built an installed plugin: `official`, `lab`, or an empty text if it is missing."""
     place = folder(name, version)
-    # Pulumi leaves this file beside a folder it has not finished, and then ignores the folder.
+    # Pulumi leaves this file next to a folder it has not finished, and then ignores the folder.
     unfinished = place.with_name(f"{place.name}.partial").exists()
     if unfinished or not (place / f"pulumi-resource-{name}").exists():
         return ""
@@ -40,7 +40,7 @@ def origin(name: str, version: str) -> str:
 
 
 def ensure_installed(name: str, version: str, pulumi: Path, *, offline: bool) -> None:
-    """Install one plugin unless an official one is there."""
+    """Install one plugin, unless the official one is there."""
     made_by = origin(name, version)
     if made_by == "official":
         return
@@ -53,8 +53,9 @@ def ensure_installed(name: str, version: str, pulumi: Path, *, offline: bool) ->
         return
     if not (versions.GO / name / "go.mod").exists():
         raise LabError(
-            f"plugin {name} {version} cannot be downloaded here and the lab cannot build it:"
-            f" add a Go module {versions.GO / name} or install the plugin by hand"
+            f"plugin {name} {version} cannot be downloaded, and the lab has no module to build it:"
+            f" run `pulumi plugin install resource {name} v{version}` on a machine that can, and"
+            f" copy it to {folder(name, version)}; or add a Go module {versions.GO / name}"
         )
     _built(name, version)
 
@@ -67,7 +68,7 @@ def _official(name: str, version: str, pulumi: Path) -> bool:
                 command, capture_output=True, text=True, timeout=DOWNLOAD_PATIENCE
             )
         except subprocess.TimeoutExpired:
-            say(f"no download of {name} within {DOWNLOAD_PATIENCE}s: building it")
+            say(f"{name} was not downloaded within {DOWNLOAD_PATIENCE}s: building it")
             return False
     if result.returncode != 0:
         say(f"{name} cannot be downloaded ({result.stderr.strip()[-200:]}): building it")
@@ -82,7 +83,7 @@ def _built(name: str, version: str) -> None:
     files.remove_others(made)
     mark = (
         f"This plugin was built by the lab of openstack-kubernetes from Go modules ({made.name}).\n"
-        "It is not the official one. `pulumi plugin install` puts the official one in its place.\n"
+        "It is not the official one, which `pulumi plugin install --reinstall` puts in its place.\n"
     )
     place = folder(name, version)
     unfinished = place.with_name(f"{place.name}.partial")
@@ -94,7 +95,7 @@ def _built(name: str, version: str) -> None:
 
 
 def _kubernetes_data(made: Path, module: Path, version: str) -> list[Path]:
-    """The provider's two data files, from its module, made to fit this version."""
+    """Write the provider's two data files from its module, with this version in them."""
     targets = [made / "schema.json", made / "terraform-mapping.json"]
     if not all(target.exists() for target in targets):
         source = module_folder(module, KUBERNETES) / "cmd" / "pulumi-resource-kubernetes"

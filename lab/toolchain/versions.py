@@ -1,4 +1,4 @@
-"""Which versions are wanted: those of the Python packages that the program pins."""
+"""Wanted versions: those of the Python packages that the program pins."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def pins() -> dict[str, str]:
 
 
 def sdk() -> str:
-    """The version of Pulumi's Python SDK, which an official CLI of the same version fits."""
+    """Version of Pulumi's Python SDK, which is also that of the fitting official CLI."""
     return wanted("pulumi")
 
 
 def plugins() -> dict[str, str]:
-    """The plugins that the program's packages need, with their versions."""
+    """Plugins that the program's packages need, with their versions."""
     return {
         name.removeprefix("pulumi-"): version
         for name, version in pins().items()
@@ -35,19 +35,19 @@ def plugins() -> dict[str, str]:
 def wanted(name: str) -> str:
     version = pins().get(name)
     if version is None:
-        raise LabError(f"{REQUIREMENTS} has no line {name}==VERSION: the lab needs one")
+        raise LabError(f"{REQUIREMENTS} has no line `{name}==VERSION`: add it")
     return version
 
 
 def of_module(folder: str, module: str) -> str:
-    """The version of a Go module (without the v) that a build folder's go.mod asks for."""
+    """Version of a Go module, without the v, in a build folder's go.mod."""
     text = (GO / folder / "go.mod").read_text()
     match = re.search(rf"^\s*(?:require )?{re.escape(module)} v(\S+)", text, re.MULTILINE)
     if match is None:
-        raise LabError(f"{GO / folder / 'go.mod'} does not ask for {module}")
+        raise LabError(f"{GO / folder / 'go.mod'} does not require {module}: add it")
     return match[1]
 
 
 def as_tuple(version: str) -> tuple[int, ...]:
-    """The numbers of a version, to compare."""
+    """Numbers of a version, for comparison."""
     return tuple(int(n) for n in re.findall(r"\d+", version.split("-")[0])[:3])

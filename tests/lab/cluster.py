@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
 
 
 class Cluster:
-    """One stack with its kubeconfig."""
+    """One stack and its kubeconfig."""
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         self.stack = Stack(name, {"clusterName": name, **settings})
@@ -29,31 +29,42 @@ class Cluster:
         self.kubeconfig = self.stack.folder / "kubeconfig"
 
     def up(self, *flags: str, **settings: Any) -> dict[str, int]:
-        """`pulumi up` with these keys changed; how many resources it created, changed, ..."""
+        """Run `pulumi up` with these keys changed; returns operation -> number of resources."""
         self.stack.configure(settings)
         self.stack.pulumi(*UP, *flags)
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
 
-    def killed_up(self, seconds: float, **settings: Any) -> None:
-        """`pulumi up`, killed after so many seconds as by a power cut: nothing can be tidied up."""
+    def killed_up(self, seconds: float, **settings: Any) -> bool:
+        """Kill `pulumi up` after so many seconds, as a power cut would; False if it was faster."""
         self.stack.configure(settings)
-        with subprocess.Popen(
-            namespace.enter(self.stack.command("up", "--yes", "--skip-preview"), environment={}),
-            cwd=PROJECT,
-            env=self.stack.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as update:
-            time.sleep(seconds)
-            assert update.poll() is None, f"the update was over before {seconds} s"
-            # The CLI is the child of the process that entered the lab.
-            for pid in Path(f"/proc/{update.pid}/task/{update.pid}/children").read_text().split():
-                os.kill(int(pid), signal.SIGKILL)
+        command = self.stack.command("up", "--yes", "--skip-preview")
+        log = self.stack.folder / "killed.log"
+        with (
+            log.open("w") as output,
+            subprocess.Popen(
+                namespace.enter(command, environment={}),
+                cwd=PROJECT,
+                env=self.stack.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            ) as update,
+        ):
+            try:
+                update.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                # The CLI is the child of the process that entered the lab.
+                children = Path(f"/proc/{update.pid}/task/{update.pid}/children").read_text()
+                for pid in children.split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+                return True
+        assert update.returncode == 0, f"failed before it was killed:\n{log.read_text()}"
+        return False
 
     def recover(self) -> str:
-        """What an operator types after that; what it said."""
+        """Run `commands.recover`, as an operator does after that; returns its output."""
         result = subprocess.run(
             namespace.enter(
                 [
@@ -73,7 +84,7 @@ class Cluster:
         return result.stdout
 
     def last_changes(self) -> dict[str, int]:
-        """What the last update did: operation to number of resources that changed."""
+        """Return the changes of the last update: operation -> number of resources."""
         history = json.loads(
             self.stack.pulumi("stack", "history", "--json", "--page-size", "1", capture=True).stdout
         )
@@ -85,21 +96,21 @@ class Cluster:
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Standard output of kubectl, through the floating IP."""
+        """Run kubectl through the floating IP; returns its standard output."""
         return run("kubectl", *arguments, stdin=stdin, check=check, KUBECONFIG=str(self.kubeconfig))
 
     def nodes(self) -> dict[str, bool]:
-        """The cluster's nodes, and whether each is Ready."""
+        """Name -> Ready of the cluster's nodes."""
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return {node["metadata"]["name"]: is_ready(node) for node in listed}
 
     def pods(self) -> list[dict[str, Any]]:
-        """Every pod, as the API has it."""
+        """Every pod, as the API returns it."""
         listed: dict[str, Any] = json.loads(self.kubectl("get", "pods", "-A", "-o", "json"))
         return list(listed["items"])
 
     def pods_not_ready(self) -> list[str]:
-        """The names of pods that still start; those of jobs that are done do not count."""
+        """Names of pods that are not Ready; pods of completed jobs do not count."""
         return [
             each["metadata"]["name"]
             for each in self.pods()
@@ -108,25 +119,25 @@ class Cluster:
 
     @cached_property
     def ssh_key(self) -> Path:
-        """A file with the key to the machines."""
+        """File with the SSH key of the machines."""
         key = self.stack.folder / "ssh_key"
         key.touch(mode=0o600)
         key.write_text(self.stack.outputs()["sshPrivateKey"])
         return key
 
     def ssh(self, node: str, command: str) -> str:
-        """Standard output of a command on a node, by way of the gateway that is active."""
+        """Run a command on a node, through the active gateway; returns its standard output."""
         outputs = self.stack.outputs()
         (address,) = (each["address"] for each in outputs["nodes"] if each["name"] == node)
         jump = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
         key = self.ssh_key
         quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
-        login = f"ssh {quiet} -o BatchMode=yes -i {key}"
-        through = f"{login} -W %h:%p debian@{jump}"
-        return run(*login.split(), "-o", f"ProxyCommand={through}", f"debian@{address}", command)
+        ssh = f"ssh {quiet} -o BatchMode=yes -i {key}"
+        proxy = f"{ssh} -W %h:%p debian@{jump}"
+        return run(*ssh.split(), "-o", f"ProxyCommand={proxy}", f"debian@{address}", command)
 
     def etcdctl(self, control_plane: str, *arguments: str) -> str:
-        """Standard output of etcdctl in that control plane's etcd."""
+        """Run etcdctl in that control plane's etcd; returns its standard output."""
         pki = "/etc/kubernetes/pki/etcd"
         return self.kubectl(
             *("-n", "kube-system", "exec", f"etcd-{control_plane}", "--", "etcdctl"),
@@ -136,7 +147,7 @@ class Cluster:
         )
 
     def set_secret(self, key: str, value: str) -> None:
-        """`pulumi config set --secret`; the value goes by standard input."""
+        """Run `pulumi config set --secret` with the value on standard input."""
         command = self.stack.command("config", "set", "--secret", key)
         subprocess.run(
             namespace.enter(command, environment={}),
@@ -148,18 +159,18 @@ class Cluster:
         )
 
     def destroy(self) -> None:
-        """`pulumi destroy`, and the stack with it."""
+        """Run `pulumi destroy`."""
         self.stack.pulumi("destroy", "--yes", "--skip-preview")
 
 
 def is_ready(node_or_pod: Mapping[str, Any]) -> bool:
-    """Whether the object says Ready."""
+    """Tell whether the object is Ready."""
     conditions = node_or_pod["status"].get("conditions", [])
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def run(*command: str, stdin: str | None = None, check: bool = True, **environment: str) -> str:
-    """Standard output of a command inside the lab."""
+    """Run a command inside the lab; returns its standard output."""
     result = subprocess.run(
         namespace.enter(command, environment={**inside.environment(), **environment}),
         input=stdin,
@@ -175,12 +186,12 @@ def run(*command: str, stdin: str | None = None, check: bool = True, **environme
 
 
 def openstack(*arguments: str) -> Any:  # noqa: ANN401
-    """What OpenStack's CLI lists or shows, as data."""
+    """Run OpenStack's CLI; returns the list or object that it prints."""
     return json.loads(run("openstack", *arguments, "-f", "json"))
 
 
 def left_in_project() -> dict[str, list[str]]:
-    """Everything that a destroyed cluster must not leave behind, by kind; empty kinds left out."""
+    """Kind -> names of everything in the project that a destroyed cluster must not leave behind."""
     kinds = {
         "server": ("server", "list"),
         "volume": ("volume", "list"),

@@ -1,4 +1,4 @@
-"""What several of the lab's test files need."""
+"""Fixtures of several test files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lab.tenant import Tenant
 
 @pytest.fixture(scope="module")
 def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    """A Keystone project with nothing else in it."""
+    """A Keystone project of this test file's own."""
     made = Tenant(tmp_path_factory.mktemp("tenant"))
     yield made
     made.close()

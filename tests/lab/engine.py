@@ -1,4 +1,4 @@
-"""A program of the tests' own, run by Pulumi's CLI and plugins. For inside `lab run`."""
+"""A Pulumi program of the tests, run by the real CLI and plugins, inside `lab run`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 
 
 class Program:
-    """One stack of a program below `programs`, with a backend and a home of its own."""
+    """One stack of a program in `programs`, with a backend and a home folder of its own."""
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.said = ""
@@ -29,7 +29,7 @@ class Program:
         self._folder = ensure(folder / "program")
         self._config = self._folder / f"Pulumi.{NAME}.yaml"
         home = ensure(folder / "home")
-        # A file where the folder of the CLI's automatic logs would be: no log, half the time.
+        # A file in the place of its folder keeps the CLI from logging, which takes half the time.
         (home / "logs").touch()
         plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
         (home / "plugins").symlink_to(plugins)
@@ -39,7 +39,7 @@ class Program:
             "PYTHONPATH": str(PROJECT),
             "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
-            "PULUMI_CONFIG_PASSPHRASE": "of no use to anybody",
+            "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
             "PULUMI_STACK": NAME,
             **environment,
         }
@@ -51,14 +51,14 @@ class Program:
         self.pulumi("stack", "init", NAME)
 
     def configure(self, **keys: object) -> None:
-        """Set these keys of the program, keep the others."""
+        """Set these keys of the program and keep the others."""
         document = yaml.safe_load(self._config.read_text()) or {}
         config = document.setdefault("config", {})
         config.update({f"{self._name}:{key}": value for key, value in keys.items()})
         self._config.write_text(yaml.safe_dump(document))
 
     def pulumi(self, *words: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run the CLI; `ok` is whether it has to succeed."""
+        """Run the CLI; it must succeed, or with `ok=False` fail."""
         result = subprocess.run(
             ["pulumi", *words, "--non-interactive"],
             cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ class Program:
         return result
 
     def up(self, *words: str, ok: bool = True) -> dict[str, int]:
-        """`pulumi up`; how many resources it created, changed, ...; `said` is what it printed."""
+        """Run `pulumi up`; returns operation -> number of resources; `said` is the output."""
         result = self.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs", *words, ok=ok)
         self.said = result.stdout + result.stderr
         history = json.loads(self.pulumi("stack", "history", "--json", "--page-size", "1").stdout)
@@ -77,13 +77,13 @@ class Program:
         return {what: n for what, n in changes.items() if what not in ("same", "read")}
 
     def destroy(self) -> None:
-        """`pulumi destroy`; nothing the second time."""
+        """Run `pulumi destroy`, once."""
         if not self._destroyed:
             self.pulumi("destroy", "--yes", "--skip-preview")
         self._destroyed = True
 
     def outputs(self) -> dict[str, Any]:
-        """Every output, secrets in the clear."""
+        """Every output, with secrets in plain text."""
         text = self.pulumi("stack", "output", "--json", "--show-secrets").stdout
         found: dict[str, Any] = json.loads(text)
         return found

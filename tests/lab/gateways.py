@@ -1,4 +1,4 @@
-"""A cluster's gateways, each by a connection of its own."""
+"""A cluster's gateways, each with an SSH connection of its own."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ REBOOT = "openstack-kubernetes-reboot.service"
 
 @dataclass
 class Gateway:
-    """One of them, by its number."""
+    """One gateway, by its index."""
 
     cluster: Cluster
     index: int
 
     @cached_property
     def address(self) -> str:
-        """The floating IP, behind which every gateway has a port of its own."""
+        """The floating IP, on which every gateway has a port of its own."""
         return urlsplit(self.cluster.stack.outputs()["apiEndpoint"]).hostname or ""
 
     @cached_property
     def vip(self) -> str:
-        """The address that the active one has."""
+        """The address that the active gateway has."""
         return self.ssh(f". {NODE_ENV}; echo $VIP")
 
     def ssh(self, command: str) -> str:
-        """Output of a command there; empty when it cannot be reached."""
+        """Run a command there; returns its output, empty when the gateway cannot be reached."""
         options = (
             "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
             "BatchMode=yes", "ConnectTimeout=3", "ServerAliveInterval=2",
@@ -52,16 +52,16 @@ class Gateway:
         return run(*line, check=False).strip()
 
     def is_active(self) -> bool:
-        """Whether it has the VIP."""
+        """Tell whether it has the VIP."""
         return bool(self.ssh(f"ip -o -4 address show to {self.vip}/32"))
 
     def boot(self) -> str:
-        """What differs after each boot; empty while it is down."""
+        """Id of its current boot; empty while it is down."""
         return self.ssh(BOOT_ID)
 
     def ask(self) -> None:
-        """Do what the timer does: reboot, if that is all right now."""
-        # A second later, since nobody must be logged in; then it has had the time to decide.
+        """Run the reboot service, as the timer does: it reboots only when it may."""
+        # In a second, since no one may be logged in; then wait until it has decided.
         soon = "--on-active=1 --timer-property=AccuracySec=100ms"
         self.ssh(f"sudo systemd-run --quiet {soon} systemctl start {REBOOT}")
         time.sleep(3)

@@ -1,4 +1,4 @@
-"""What a lab could leave on its machine, as a picture to compare with one taken before."""
+"""Snapshots of everything that a lab could leave on its machine, to be compared."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import psutil
 from lab.cloud import sysctls
 from lab.paths import CACHE
 
-# The kernel's own counters and dice.
+# Counters and random values of the kernel.
 DRIFTING = (
     "fs/dentry-state", "fs/file-nr", "fs/inode-nr", "fs/inode-state", "fs/aio-nr",
     "fs/quota/", "kernel/ns_last_pid", "kernel/random/", "kernel/pty/nr", "kernel/perf_event_max_",
     "kernel/threads-max", "kernel/tainted", "vm/stat_refresh", "fs/binfmt_misc/",
     "net/netfilter/nf_conntrack_count",
 )  # fmt: skip
-# Nothing is given back of these: see lab/cloud/sysctls.py.
-FOR_EVER = ("kernel/unprivileged_bpf_disabled",)
+# Settings that cannot be restored: see lab/cloud/sysctls.py.
+ONE_WAY = ("kernel/unprivileged_bpf_disabled",)
 NETWORK = {
     "interfaces": "ip -oneline -brief link",
     "addresses": "ip -oneline -brief address",
@@ -35,7 +35,7 @@ NETWORK = {
 
 
 def picture() -> dict[str, set[str]]:
-    """Kind of thing -> what there is of it."""
+    """Take a snapshot: kind -> names of everything of that kind."""
     found = {kind: _lines(command) for kind, command in NETWORK.items()}
     found["network namespaces"] = {str(path) for path in Path("/run/netns").glob("*")}
     found["mounts"] = {
@@ -56,7 +56,7 @@ def picture() -> dict[str, set[str]]:
 
 
 def changed(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, list[str]]:
-    """What came (+) and what went (-), by kind."""
+    """Compare two snapshots: kind -> added (+) and removed (-) names."""
     differences = {
         kind: [f"+ {line}" for line in sorted(after[kind] - before[kind])]
         + [f"- {line}" for line in sorted(before[kind] - after[kind])]
@@ -70,12 +70,12 @@ def _lines(command: str) -> set[str]:
         result = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return set()
-    # Packet counters are no change.
+    # Leave out packet counters.
     return {line for line in result.stdout.splitlines() if not line.startswith(("#", ":"))}
 
 
 def _processes() -> set[str]:
-    """Network, mount and process namespaces in use, and programs out of the cache folder."""
+    """Network and process namespaces in use, and programs of the cache folder that run."""
     found = set()
     for process in psutil.process_iter(["exe"]):
         with contextlib.suppress(OSError, psutil.Error):
@@ -90,7 +90,7 @@ def _sysctls() -> dict[str, str]:
     found = {}
     for path in sysctls.PROC.rglob("*"):
         name = str(path.relative_to(sysctls.PROC))
-        if name.startswith((*DRIFTING, *FOR_EVER)) or not path.is_file():
+        if name.startswith((*DRIFTING, *ONE_WAY)) or not path.is_file():
             continue
         with contextlib.suppress(OSError, UnicodeDecodeError):
             found[name] = path.read_text().strip()

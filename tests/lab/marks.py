@@ -1,4 +1,4 @@
-"""Marks that several of the lab's test files have: `pytestmark = marks.INSIDE`."""
+"""Marks that several test files have in common: `pytestmark = marks.INSIDE`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-# Who uses OpenStack's SDK: it warns of its own insides.
+# For tests that use OpenStack's SDK, which warns about its own code.
 SDK = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
-# Who runs inside the lab: `python -m lab run -- pytest FILE`.
+# For tests that run inside the lab: `python -m lab run -- pytest FILE`.
 INSIDE = [pytest.mark.skipif("OS_CLOUD" not in os.environ, reason="for inside `lab run`"), *SDK]

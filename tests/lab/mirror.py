@@ -1,6 +1,6 @@
-"""What a site without the internet has: one server with every image and every chart, read-only.
+"""A read-only server of images and charts, as a site without internet access has one.
 
-It says on standard output what it is asked for, one line an answer: `200 image cilium/cilium:v1`.
+It prints one line for each answer: `200 image cilium/cilium:v1`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-# kubeadm asks every other registry than its own for this name.
+# kubeadm asks every registry but its own for this name.
 _ALIASES = {"coredns/coredns": "coredns"}
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A piece of an archive; it is never read as a whole."""
+    """Part of an archive; it is never read as a whole."""
 
     archive: Path
     offset: int
@@ -35,7 +35,7 @@ class Blob:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a name leads to."""
+    """The manifest of an image, under a tag or a digest."""
 
     digest: str
     media_type: str
@@ -94,13 +94,13 @@ class Charts:
 
 
 def _top_level(text: str, key: str) -> str:
-    """A plain text at the top of a YAML document; the standard library reads no YAML."""
+    """Read a string at the top level of a YAML document; the standard library reads no YAML."""
     lines = [line for line in text.splitlines() if line.startswith(f"{key}:")]
     return lines[0].partition(":")[2].partition(" #")[0].strip().strip("\"'")
 
 
 def _packed(folder: Path, name: str) -> bytes:
-    """As `helm package` does: what a chart wants left out of it spoils it."""
+    """Pack a chart as `helm package` does, without the files that .helmignore lists."""
     ignore = folder / ".helmignore"
     lines = ignore.read_text().splitlines() if ignore.exists() else []
     patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
@@ -122,13 +122,13 @@ def _matches(pattern: str, path: str, folder: bool) -> bool:
     if pattern.endswith("/") and not folder:
         return False
     pattern = pattern.rstrip("/")
-    # Without a folder in it, it is meant everywhere.
+    # A pattern without a slash applies in every folder.
     found = path if "/" in pattern else path.rpartition("/")[2]
     return fnmatch.fnmatchcase(found, pattern.lstrip("/"))
 
 
 class Mirror(ThreadingHTTPServer):
-    """The server; `say` gets a line for each answer."""
+    """The server; it calls `say` with a line for each answer."""
 
     daemon_threads = True
 
@@ -139,7 +139,7 @@ class Mirror(ThreadingHTTPServer):
         self.images, self.charts, self.say = images, charts, say
 
     def handle_error(self, request: object, client_address: object) -> None:
-        # A client that hangs up is no fault.
+        # A client that hangs up is no error.
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        # containerd says behind a question mark which registry this is a mirror of.
+        # containerd names the mirrored registry after a question mark.
         path = self.path.partition("?")[0]
         match path.strip("/").split("/"):
             case ["v2"]:
@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until somebody ends it."""
+    """Serve until killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.mirror", description=__doc__)
     parser.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
     parser.add_argument("--address", required=True)
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     images, charts = Images.of(chosen.archives), Charts(chosen.charts)
 
     def say(line: str) -> None:
-        # One write: other threads say something, too.
+        # One write for each line: other threads write too.
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What somebody has to put into the lab's cache for an add-on to run here."""
+"""Files that a user has to put into the lab's cache so that an add-on can run."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from lab.image.charts import CHARTS, FETCHED
 
 
 def chart_folder(name: str) -> Path:
-    """Where a chart is: among the lab's own, else where somebody has to put it."""
+    """Folder of a chart: among the lab's own, else where a user has to put it."""
     own = CHARTS / name
     return own if own.is_dir() else FETCHED / name
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What an add-on needs to run here: charts, and archives of images that no module holds."""
+    """Charts that an add-on needs, and archives of images that the lab cannot build."""
 
     charts: tuple[str, ...]
     archives: tuple[str, ...] = ()
 
     def missing_charts(self) -> list[str]:
-        """Charts that nobody put into the cache."""
+        """Charts that are not in the cache."""
         return [name for name in self.charts if not chart_folder(name).is_dir()]
 
     def missing(self) -> list[str]:
-        """Files that nobody put into the cache."""
+        """Files that are not in the cache."""
         charts = [chart_folder(name) for name in self.missing_charts()]
         files = [archives.FETCHED / f"{name}.tar" for name in self.archives]
         return [str(each) for each in (*charts, *(each for each in files if not each.exists()))]

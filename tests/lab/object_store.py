@@ -1,4 +1,4 @@
-"""An S3 object store at the cloud's address, which servers reach as they reach the cloud's APIs."""
+"""An S3 object store at the address of the cloud's APIs, which servers can reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.smoke.live import until
 
 
 class ObjectStore:
-    """One bucket, empty at first, that wants signed requests; it is there while the block runs."""
+    """One bucket, empty at first, that requires signed requests; it exists inside the block."""
 
     region = "lab"
     bucket = "backups"
@@ -22,7 +22,7 @@ class ObjectStore:
     def __init__(self, folder: Path, port: int = 7480) -> None:
         self.endpoint = f"http://{layout.API}:{port}"
         self.access_key = secrets.token_hex(10)
-        # With what real ones have in them and a script may trip over.
+        # Real keys have such characters too, which scripts may fail on.
         self.secret_key = secrets.token_hex(18) + "/+="
         self._log = folder / "store.log"
         # The store's own notes on objects: not every file system has extended attributes.
@@ -44,7 +44,7 @@ class ObjectStore:
         with self._log.open("w") as log:
             self._server = subprocess.Popen(
                 namespace.enter(command, environment={}),
-                # Keys are no part of a command line, which everybody on the machine sees.
+                # No keys in the command line, which everyone on the machine sees.
                 env={"PATH": os.environ["PATH"], **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -61,13 +61,13 @@ class ObjectStore:
         self._stop()
 
     def names(self) -> list[str]:
-        """What the bucket has in it, sorted."""
+        """Sorted names of the objects in the bucket."""
         files = (path for path in self._objects.rglob("*") if path.is_file())
         names = (path.relative_to(self._objects).as_posix() for path in files)
         return sorted(name for name in names if not name.startswith("."))
 
     def _refuses(self) -> bool:
-        """Whether it answers somebody without a key."""
+        """Tell whether it answers a request without a key, which it refuses."""
         return "<Error>" in run("curl", "-s", self.endpoint, check=False)
 
     def _stop(self) -> None:

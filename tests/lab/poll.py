@@ -1,4 +1,4 @@
-"""A client of the cluster's API from outside, that notes when nobody answers."""
+"""A client that asks the cluster's API from outside, and notes when it does not answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Poll:
 
     def __init__(self, cluster: Cluster) -> None:
         self._endpoint = cluster.stack.outputs()["apiEndpoint"]
-        # How many polls were in vain, when, and the seconds between two answers at the most.
+        # Number and times of failed polls, and the most seconds between two answers.
         self.failed = 0
         self._when: list[str] = []
         self.longest = 0.0
 
     def __enter__(self) -> Poll:
-        # One line an answer, whatever is in it.
+        # One line for each answer, with its status only.
         ask = f"curl -sk -m 2 -o /dev/null -w '%{{http_code}}\\n' {self._endpoint}/readyz"
         script = f"while sleep 0.2; do {ask}; done"
         self._client = subprocess.Popen(

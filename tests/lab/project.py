@@ -1,4 +1,4 @@
-"""A network with a way out, servers on it, SSH to them: what the tests of the cloud share."""
+"""A network with a router, servers on it and SSH to them, for the tests of the cloud."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Server(SshHost):
     port: Any
 
     def wait_until(self, status: str) -> None:
-        """Until Nova reports the status."""
+        """Wait until Nova reports the status."""
         cloud = self.project.cloud
         cloud.compute.wait_for_server(
             cloud.compute.get_server(self.id), status=status, interval=0.3, wait=PATIENCE
@@ -37,7 +37,7 @@ class Server(SshHost):
 
 @dataclass
 class Project:
-    """Everything has the same prefix and is deleted by `clean`, also after a failure."""
+    """Resources with a common prefix, which `clean` deletes, also after a failure."""
 
     folder: Path
     prefix: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:6]}")
@@ -56,7 +56,7 @@ class Project:
         self.undo(lambda: network.delete_network(self.network))
         subnet = network.create_subnet(
             name=self.prefix, network_id=self.network.id, ip_version=4, cidr="10.66.0.0/24",
-            # Neutron gives out addresses at random: none that a test takes by hand.
+            # Neutron assigns addresses at random: leave out those that tests assign.
             allocation_pools=[{"start": "10.66.0.10", "end": "10.66.0.199"}],
         )  # fmt: skip
         router = network.create_router(
@@ -70,13 +70,13 @@ class Project:
         self.open(22)
 
     def undo(self, action: Callable[[], Any]) -> None:
-        """Remember what `clean` has to do."""
+        """Add an action for `clean`."""
         self._undo.append(action)
 
     def clean(self) -> None:
-        """Delete everything, the newest first; one failure does not keep the rest."""
+        """Delete everything, the newest first; continue after a failure."""
         failures = []
-        # All at once, and before the ports and volumes that they have.
+        # All servers at once, and before their ports and volumes.
         compute = self.cloud.compute
         servers = list(compute.servers(name=f"^{self.prefix}-"))
         for server in servers:
@@ -92,18 +92,18 @@ class Project:
             raise ExceptionGroup("left over in the project", failures)
 
     def open(self, port: int) -> None:
-        """Let everybody reach a TCP port of every server."""
+        """Open a TCP port of every server to all."""
         self.cloud.network.create_security_group_rule(
             security_group_id=self.group.id, direction="ingress", protocol="tcp",
             port_range_min=port, port_range_max=port, remote_ip_prefix="0.0.0.0/0",
         )  # fmt: skip
 
     def image(self) -> str:
-        """The lab's plain image, by its id."""
+        """Id of the lab's plain image."""
         return str(self.cloud.image.find_image(IMAGE, ignore_missing=False).id)
 
     def start(self, name: str, *, flavor: str = FLAVOR, user_data: str = "", **more: Any) -> Server:
-        """Ask for a server with a floating IP; it boots from the image unless `more` says else."""
+        """Request a server with a floating IP; `more` can make it boot from a volume."""
         name = f"{self.prefix}-{name}"
         network, compute = self.cloud.network, self.cloud.compute
         port = network.create_port(
@@ -125,7 +125,7 @@ class Project:
         return server
 
     def server(self, name: str, **more: Any) -> Server:
-        """A server that answers."""
+        """Create a server and wait until it answers."""
         server = self.start(name, **more)
         server.wait_until("ACTIVE")
         server.wait_for_ssh()
@@ -141,7 +141,7 @@ class Project:
             compute.wait_for_delete(server, interval=0.3, wait=PATIENCE)
 
     def attach(self, server: Server, volume: Volume) -> str:
-        """Give a volume to a server, and wait until both know; where it is in the server."""
+        """Attach a volume and wait until it is there; returns its device in the server."""
         self.cloud.compute.create_volume_attachment(server.id, volume_id=volume.id)
         device = f"/dev/disk/by-id/virtio-{volume.id[:20]}"
         wait_for("the device", lambda: not server.fails(f"test -b {device}"))
@@ -149,17 +149,17 @@ class Project:
         return device
 
     def detach(self, server: Server, volume: Volume) -> None:
-        """Take a volume from a server, and wait until both know."""
+        """Detach a volume from a server and wait until it is free."""
         self.cloud.compute.delete_volume_attachment(server.id, volume.id)
         self._wait_for_volume(volume, "available")
 
     def _wait_for_volume(self, volume: Volume, status: str) -> None:
-        # Not wait_for_status: that believes what the object says, however old it is.
+        # Not wait_for_status, which trusts the status in the object, however old it is.
         storage = self.cloud.block_storage
         wait_for(f"the volume {status}", lambda: storage.get_volume(volume.id).status == status)
 
     def volume(self, name: str, **more: object) -> Volume:
-        """A volume that is ready."""
+        """Create a volume and wait until it is ready."""
         storage = self.cloud.block_storage
         volume = storage.create_volume(name=f"{self.prefix}-{name}", **{"size": 1, **more})
 

@@ -1,4 +1,4 @@
-"""SSH to a server of the lab, and patience."""
+"""SSH to a server of the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Call `check` until it returns something true."""
+    """Call `check` until it returns something true, for `patience` seconds at most."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if check():
@@ -23,7 +23,7 @@ def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE)
 
 
 def make_key(folder: Path) -> Path:
-    """A new key for SSH; the public half is beside it."""
+    """Make a new SSH key; its public half is next to it."""
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     return key
@@ -31,33 +31,33 @@ def make_key(folder: Path) -> Path:
 
 @dataclass
 class SshHost:
-    """The image's user at an address."""
+    """A machine at an address, with the image's user."""
 
     name: str
     key: Path
     address: str
 
     def ssh(self, command: str, *, ok: bool = True) -> str:
-        """Run a command as the image's user; its output."""
+        """Run a command as the image's user; returns its output."""
         result = self._ssh(command, timeout=10)
         if ok and result.returncode != 0:
             raise AssertionError(f"{command}: {result.returncode}: {result.stderr}")
         return result.stdout.strip()
 
     def fails(self, command: str) -> bool:
-        """Whether a command ends with an error; a lost connection counts too."""
+        """Tell whether a command fails; a lost connection counts too."""
         return self._ssh(command, timeout=10).returncode != 0
 
     def wait_for_ssh(self) -> None:
-        """Until a login works."""
+        """Wait until an SSH login works."""
         wait_for(f"SSH to {self.name}", lambda: self._ssh("true", timeout=2).returncode == 0)
 
     def boots(self) -> str:
-        """What differs after each boot; Kubernetes tells boots apart by it too."""
+        """Id of the current boot, by which Kubernetes tells boots apart too."""
         return self.ssh(BOOT_ID)
 
     def has_booted_since(self, before: str) -> bool:
-        """Whether it is up with another boot; a connection that the reboot cuts off says no."""
+        """Tell whether it is up with another boot; a connection that the reboot ends says no."""
         return self.ssh(BOOT_ID, ok=False) not in ("", before)
 
     def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The stack of `programs/cloud`, changed step by step."""
+"""Stack of the program `programs/cloud`, changed step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lab.engine import Program
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
 from tests.lab.ssh_host import SshHost
 
-# With keepalived in it.
+# The image with keepalived.
 NODE_IMAGE = image_name(versions.KUBERNETES)
 PLAIN_IMAGE = "debian-13"
 SMALL, LARGER = "lab.1c1g", "lab.1c2g"
@@ -43,12 +43,12 @@ runcmd:
   - systemctl restart keepalived
   - systemd-run --unit web python3 -m http.server {web}
 """
-# Not SSH: sshd does not answer those who ask often and never log in.
+# Not SSH: sshd blocks clients that connect often and never log in.
 WEB = 8080
 
 
 def gateway(name: str, peer: str, *, config_drive: bool) -> dict[str, Any]:
-    """A server that takes the moving address when its peer does not have it."""
+    """Settings of a server that takes the moving address when its peer does not have it."""
     return {
         "image": NODE_IMAGE,
         "flavor": SMALL,
@@ -61,7 +61,7 @@ def gateway(name: str, peer: str, *, config_drive: bool) -> dict[str, Any]:
 
 
 class Steps:
-    """The stack with what it has now; `change` changes that and updates."""
+    """The stack and its present configuration; `change` changes it and runs an update."""
 
     def __init__(self, program: Program, key: Path) -> None:
         self.program = program
@@ -80,18 +80,18 @@ class Steps:
         program.configure(publicKey=key.with_suffix(".pub").read_text())
 
     def change(self, ok: bool = True, **keys: object) -> dict[str, int]:
-        """Update with these keys changed; what the update did."""
+        """Run an update with these keys changed; returns operation -> number of resources."""
         self.want.update(keys)
         self.program.configure(want=self.want)
         changes = self.program.up(ok=ok)
         self.outputs = self.program.outputs()
         return changes
 
-    def login(self, name: str) -> SshHost:
-        """SSH by the floating IP of a server, or of the moving address."""
+    def host(self, name: str) -> SshHost:
+        """A server, or whichever has the moving address, by its floating IP."""
         return SshHost(name, self.key, self.outputs["addresses"][name])
 
     def active(self) -> str:
-        """Which of the two servers has the moving address."""
+        """The name of the server that has the moving address: a or b."""
         command = "ip -4 address"
-        return "".join(n for n in ("a", "b") if f" {MOVING}/" in self.login(n).ssh(command))
+        return "".join(n for n in ("a", "b") if f" {MOVING}/" in self.host(n).ssh(command))

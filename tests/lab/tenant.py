@@ -1,4 +1,4 @@
-"""A Keystone project and user of one test's own: what is left in it is the test's fault alone."""
+"""A Keystone project and user for one test: everything left in it comes from that test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROLES = ("member", "reader")
 
 
 class Tenant:
-    """Its entry in the `clouds.yaml` that it writes is called as the project is."""
+    """The project; its entry in the `clouds.yaml` that it writes has the same name."""
 
     def __init__(self, folder: Path) -> None:
         # Any: the SDK's types name every version of every API at once.
@@ -39,7 +39,7 @@ class Tenant:
     def _connect(
         self, file: Path, auth: dict[str, str], **more: str
     ) -> openstack.connection.Connection:
-        """Log in by a file: nothing of the environment's cloud is mixed in."""
+        """Log in with a file of its own: the environment's cloud must not be mixed in."""
         auth = {"auth_url": f"{KEYSTONE}/v3", **auth}
         entry = {"auth": auth, "region_name": REGION, "identity_api_version": "3", **more}
         file.touch(mode=0o600)
@@ -48,7 +48,7 @@ class Tenant:
         return openstack.connection.Connection(config=config.get_one(self.name))
 
     def accepts(self, credential_id: str, credential_secret: str) -> bool:
-        """Whether an application credential logs in, to this project."""
+        """Tell whether an application credential logs in to this project."""
         auth = {
             "application_credential_id": credential_id,
             "application_credential_secret": credential_secret,
@@ -61,7 +61,7 @@ class Tenant:
             return False
 
     def left(self) -> dict[str, list[str]]:
-        """What is in the project, by kind; a kind with nothing in it is left out."""
+        """Kind -> names of everything in the project."""
         cloud, own = self.cloud, {"project_id": self._project.id}
         kinds = {
             "server": cloud.compute.servers(),

@@ -1,7 +1,7 @@
-"""The add-ons that the lab can have: installed, used, their promises kept, removed again.
+"""The add-ons that can run on the lab: installed, used and removed again.
 
-`LAB_ADDONS=1` runs it: the image takes long to make, so CI does not. What could not run here, and
-why, is in the skipped tests.
+Runs only with `LAB_ADDONS=1`: the image takes long to make, so CI does without. The skipped tests
+say which add-ons cannot run here, and why.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ ADDONS: Mapping[str, Needs] = {
 }
 GRAFANA = Needs(("kube-prometheus-stack",), ("grafana",))
 NGINX = Needs(("nginx-ingress",), ("nginx-ingress",))
-HERE = (
+FIRING_ON_A_LAB = (
     "NodeClockNotSynchronising",
     "NodeSystemSaturation",
     "AlertmanagerFailedToSendAlerts",
     "AlertmanagerClusterFailedToSendAlerts",
 )
-# Where Alertmanager sends what fires: the pod `receiver` below.
+# Alertmanager sends alerts there: to the pod `receiver` below.
 WEBHOOK = {"url": "http://receiver.default/cgi-bin/alert"}
 EVERY_HOUR = {"name": "hourly", "schedule": "0 * * * *", "keep": 2, "selector": {"app": "shop"}}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -64,8 +64,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         },
         "values": {
             "grafana": {"enabled": not GRAFANA.missing()},
-            # True of this machine: nobody sets its clock, it is busy, nobody listens at first.
-            "defaultRules": {"disabled": dict.fromkeys(HERE, True)},
+            # Right on a lab: its clock is not synchronised, it is busy, the receiver comes later.
+            "defaultRules": {"disabled": dict.fromkeys(FIRING_ON_A_LAB, True)},
         },
     },
     "ingress": {"gatewayApi": True},
@@ -77,8 +77,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "endTime": "23:59",
         "values": {
             "configuration": {"period": "10s"},
-            # Without its image, its objects alone, and the gateways' own part.
-            **({"nodeSelector": {"lab": "nobody"}} if ADDONS["kured"].missing() else {}),
+            # Without its image, test only its objects and the part on the gateways.
+            **({"nodeSelector": {"lab": "none"}} if ADDONS["kured"].missing() else {}),
         },
     },
 }
@@ -146,13 +146,13 @@ spec:
 
 
 def why_not(needs: Needs) -> str | None:
-    """Why an add-on cannot run on this lab, None when it can."""
+    """Return the reason why an add-on cannot run on this lab, None when it can."""
     missing = needs.missing()
-    return f"nobody put {' and '.join(missing)} there" if missing else None
+    return f"there is no {' and no '.join(missing)}" if missing else None
 
 
 def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
-    """The `addons` key with every add-on that can run switched on, or off."""
+    """The `addons` key with every add-on that can run enabled, or disabled."""
     chosen = {
         name: {"enabled": enabled, **SETTINGS[name]}
         for name, needs in ADDONS.items()
@@ -163,7 +163,7 @@ def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder with the lab's own charts and those that were put beside them."""
+    """One folder with the lab's own charts and those that a user has added."""
     folder = tmp_path_factory.mktemp("charts")
     for source in (CHARTS, FETCHED):
         for chart in source.glob("*/Chart.yaml"):
@@ -174,7 +174,7 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def volumes_before() -> set[str]:
-    """Volumes of the project that are none of this test's."""
+    """Volumes that the project had before this test."""
     return volumes()
 
 
@@ -202,13 +202,15 @@ def base(charts: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def gateway_api(cluster: Cluster) -> None:
-    """The kinds of Gateway API, which a user brings along."""
+    """The CRDs of Gateway API, which users install themselves."""
     kinds = programs.source("traefik", "sigs.k8s.io/gateway-api") / "config/crd/standard"
     cluster.kubectl("apply", "--server-side", "-f", str(kinds))
 
 
 @pytest.mark.usefixtures("gateway_api")
-def test_they_are_healthy_within_five_minutes(cluster: Cluster, base: dict[str, Any]) -> None:
+def test_every_add_on_is_healthy_within_five_minutes(
+    cluster: Cluster, base: dict[str, Any]
+) -> None:
     memory(cluster, "the default set")
     start = time.monotonic()
     cluster.up(addons=wanted(base, enabled=True))
@@ -227,16 +229,16 @@ def test_a_preview_of_every_add_on_takes_less_than_20_seconds(
     cluster: Cluster, base: dict[str, Any]
 ) -> None:
     chosen = wanted(base, enabled=True)
-    # Those too whose pods cannot run here.
+    # Including those whose pods cannot run here.
     every = {name: {"enabled": True} for name in ADDONS}
     cluster.stack.configure({"addons": {**every, **chosen}})
     seconds = {}
-    # Most of the time goes to the CLI's own log, which users can do without, as docs/ say.
+    # The CLI's own log takes most of the time; docs/ tell users how to switch it off.
     for how, stack in {"with": cluster.stack, "without": QuietStack(cluster.name, {})}.items():
         start = time.monotonic()
         said = stack.pulumi("preview", "--show-sames", capture=True).stdout
         seconds[how] = time.monotonic() - start
-        # Those that were there already, too.
+        # Including those that were installed before.
         names = [name for needs in ADDONS.values() for name in needs.charts]
         assert all(f"addons-addons-{name} " in said for name in names)
         print(f"\npreview {how} the CLI's log: {seconds[how]:.1f} s", file=sys.stderr)
@@ -260,7 +262,7 @@ def test_an_alert_reaches_its_receiver(cluster: Cluster) -> None:
     cluster.kubectl("wait", "--for=condition=Ready", "pod/receiver", "--timeout=120s")
 
     def told() -> bool:
-        # One that always fires.
+        # This alert always fires.
         return "Watchdog" in cluster.kubectl("exec", "receiver", "--", "cat", "/tmp/alerts")
 
     until(told, "an alert at its receiver", 120)
@@ -286,13 +288,13 @@ def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> No
             "-n", "snapshots", "wait", "--for=condition=Complete", f"job/{job}", "--timeout=120s"
         )
         if number == 1:
-            # The first goes with the third.
+            # The third one replaces it.
             assert SNAPSHOT in snapshots(cluster)
     assert snapshots(cluster) == ["data-by-hand-2", "data-by-hand-3"]
 
 
 def test_a_claim_is_restored_under_its_own_name(cluster: Cluster) -> None:
-    # As the runbook says it, for a name that must stay.
+    # As in the runbook, for a claim whose name must stay.
     cluster.kubectl("exec", "shop", "--", "sh", "-c", "echo spoilt >/data/file; sync")
     cluster.kubectl("delete", "pod/shop", "pvc/data")
     source = (
@@ -308,7 +310,7 @@ def test_a_claim_is_restored_under_its_own_name(cluster: Cluster) -> None:
 
 
 @pytest.mark.skipif(bool(ADDONS["kured"].missing_charts()), reason="no chart of kured")
-def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -> None:
+def test_gateways_reboot_one_at_a_time_and_the_api_stays_available(cluster: Cluster) -> None:
     gateways = [Gateway(cluster, index) for index in range(2)]
     active, backup = sorted(gateways, key=lambda each: not each.is_active())
     assert active.is_active()
@@ -323,7 +325,7 @@ def test_gateways_reboot_one_at_a_time_and_nobody_is_cut_off(cluster: Cluster) -
             each.ssh("sudo touch /run/reboot-required")
         backup.ask()
         until(lambda: backup.boot() not in ("", boots[backup.index]), "the backup back", 90)
-        # One that does not serve could not take over.
+        # The backup cannot take over without its HAProxy.
         backup.ssh("sudo systemctl stop haproxy")
         active.ask()
         assert active.boot() == boots[active.index]
@@ -348,7 +350,7 @@ def test_a_node_reboots_when_no_alert_forbids_it(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=FORBIDS)
     until(lambda: "LabForbids" in firing(cluster), "the alert", 120)
     cluster.ssh(worker, "sudo touch /run/reboot-required")
-    # Some of kured's rounds.
+    # Long enough for a few of kured's periods.
     until(lambda: "LabForbids" in kured_on(cluster, worker), "kured's refusal", 60)
     time.sleep(20)
     assert cluster.ssh(worker, BOOT_ID) == boots[worker]
@@ -363,7 +365,7 @@ def test_a_node_reboots_when_no_alert_forbids_it(cluster: Cluster) -> None:
         spec = json.loads(cluster.kubectl("get", "node", worker, "-o", "json"))["spec"]
         return cluster.nodes()[worker] and not spec.get("unschedulable")
 
-    # Kured's pod looks once a minute at first.
+    # After its start, kured's pod checks only once a minute.
     until(back, "it takes pods again", 240)
     until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
     assert {node: cluster.ssh(node, BOOT_ID) for node in others} == {
@@ -380,7 +382,7 @@ def test_nginx_can_take_traefiks_place(cluster: Cluster, base: dict[str, Any]) -
     smoke(cluster, "tests/smoke", "-k", "TestIngress or TestHeadlamp")
 
 
-def test_they_leave_nothing_behind(
+def test_disabled_add_ons_leave_nothing_behind(
     cluster: Cluster, base: dict[str, Any], volumes_before: set[str]
 ) -> None:
     memory(cluster, "with the add-ons that ran here")
@@ -393,7 +395,7 @@ def test_they_leave_nothing_behind(
     assert "traefik.io" not in kinds
     assert "nginx.org" not in kinds
     until(lambda: volumes() <= volumes_before, "volumes gone", 120)
-    # Cinder CSI, which stays, has roles of its own for snapshots.
+    # Cinder CSI stays, and has roles of its own for snapshots.
     words = (
         *("prometheus", "snapshot-controller", "take-snapshots", "traefik", "nginx"),
         *("grafana", "headlamp", "victoria", "fluent", "kured"),
@@ -411,7 +413,7 @@ def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
 
 
 def smoke(cluster: Cluster, *arguments: str) -> None:
-    """What a user runs against any live cluster."""
+    """Run the checks that users run against any live cluster."""
     result = subprocess.run(
         namespace.enter(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
@@ -429,13 +431,13 @@ def smoke(cluster: Cluster, *arguments: str) -> None:
 
 
 def firing(cluster: Cluster) -> str:
-    """Prometheus' answer to which alerts fire."""
+    """Ask Prometheus which alerts fire."""
     proxy = "/api/v1/namespaces/monitoring/services/kube-prometheus-stack-prometheus:9090/proxy"
     return cluster.kubectl("get", "--raw", f"{proxy}/api/v1/query?query=ALERTS")
 
 
 def kured_on(cluster: Cluster, node: str) -> str:
-    """What kured said on that node of late."""
+    """Last lines of kured's log on that node."""
     pod = cluster.kubectl(
         *("-n", "kured", "get", "pods", f"--field-selector=spec.nodeName={node}", "-o", "name")
     )
@@ -454,12 +456,12 @@ def snapshots(cluster: Cluster) -> list[str]:
 
 
 def top(cluster: Cluster) -> str:
-    """What the pods use; nothing before the first measurement."""
+    """Usage of the pods by `kubectl top`; empty before the first measurement."""
     return cluster.kubectl("top", "pods", "-A", "--no-headers", check=False)
 
 
 def memory(cluster: Cluster, what: str) -> None:
-    """Print what the pods use, by node and in all: the README's figures."""
+    """Print the memory of the pods, by node and in total: the README's figures."""
     until(lambda: "kube-system" in top(cluster), "metrics", 120)
     used = {
         (line.split()[0], line.split()[1]): int(line.split()[3].removesuffix("Mi"))
@@ -470,6 +472,6 @@ def memory(cluster: Cluster, what: str) -> None:
         key = (each["metadata"]["namespace"], each["metadata"]["name"])
         node = each["spec"].get("nodeName", "")
         nodes[node] = nodes.get(node, 0) + used.get(key, 0)
-    print(f"\nmemory of {what}: {nodes} MiB, {sum(nodes.values())} in all", file=sys.stderr)
+    print(f"\nmemory of {what}: {nodes} MiB, {sum(nodes.values())} in total", file=sys.stderr)
     for (space, name), size in sorted(used.items()):
         print(f"  {size:5} MiB {space}/{name}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Snapshots of etcd in a bucket, the loss of most control planes and of all, and what brings the
-cluster back. Every machine that is lost is deleted in OpenStack, behind the program's back; etcd's
-volumes outlive them.
+"""Snapshots of etcd in a bucket, and the recovery from the loss of most or all control planes.
+
+A lost machine is deleted in OpenStack, behind the program's back; etcd's volumes outlive it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.smoke.live import until
 
 CONTROL_PLANES = ["backup-control-plane-0", "backup-control-plane-1", "backup-control-plane-2"]
 NODES = [*CONTROL_PLANES, "backup-worker-0"]
-SCRIPTS = "/usr/local/lib/openstack-kubernetes"
+SCRIPTS = "/usr/local/lib/openstack-kubernetes/current"
+CONTROL_PLANE_SH = f"{SCRIPTS}/control-plane/control-plane.sh"
+BACKUP_SH = f"{SCRIPTS}/backup/backup.sh"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cluster(store: ObjectStore) -> Iterator[Cluster]:
-    """Up, with a bucket and volumes; whatever happens it is destroyed at the end."""
+    """The cluster, with a bucket and volumes; it is destroyed at the end, also after a failure."""
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
     made = Cluster("backup", {**keys, "backup": backup(store)})
@@ -54,7 +56,7 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
 
 
 def take_backup(cluster: Cluster, control_plane: str) -> None:
-    """What the timer starts."""
+    """Run the service that the timer starts."""
     cluster.ssh(control_plane, "sudo systemctl start openstack-kubernetes-backup.service")
 
 
@@ -63,7 +65,7 @@ def remember(cluster: Cluster, name: str) -> None:
 
 
 def remembered(cluster: Cluster) -> set[str]:
-    """Those of the test's Secrets that the cluster knows, and can decrypt."""
+    """Names of the test's Secrets that the cluster has and can decrypt."""
     listed = json.loads(cluster.kubectl("get", "secrets", "-o", "json"))["items"]
     assert all(each["data"]["word"] == "a2VwdA==" for each in listed)
     return {each["metadata"]["name"] for each in listed}
@@ -74,14 +76,14 @@ def lose(*control_planes: str) -> None:
 
 
 def refused(cluster: Cluster) -> str:
-    """What the first `pulumi up --refresh` after the loss of every control plane says."""
+    """Run `pulumi up --refresh`, which must fail; returns its output."""
     result = cluster.stack.pulumi(*UP, "--refresh", capture=True, check=False)
     assert result.returncode != 0
     return result.stdout + result.stderr
 
 
 def set_aside(cluster: Cluster) -> list[str]:
-    """The old data that the first control plane keeps."""
+    """Folders of old etcd data that the first control plane keeps."""
     found = cluster.ssh(
         CONTROL_PLANES[0], "sudo find /var/lib/etcd -maxdepth 1 -name '.before-restore-*'"
     )
@@ -89,7 +91,7 @@ def set_aside(cluster: Cluster) -> list[str]:
 
 
 def assert_whole(cluster: Cluster) -> None:
-    """Every node Ready, and three etcd members that are well."""
+    """Assert that every node is Ready and all three etcd members are healthy."""
     assert cluster.nodes() == dict.fromkeys(NODES, True)
     health = cluster.etcdctl(
         CONTROL_PLANES[0], "endpoint", "health", "--cluster", "--write-out=json"
@@ -113,7 +115,7 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     told = cluster.ssh(CONTROL_PLANES[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
     assert 'place="disk"' in told
     assert 'place="bucket"' in told
-    listed = cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/backup/backup.sh list 2>/dev/null")
+    listed = cluster.ssh(CONTROL_PLANES[0], f"sudo {BACKUP_SH} list 2>/dev/null")
     assert set(store.names()) <= set(listed.split())
 
 
@@ -123,16 +125,16 @@ def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
         assert timer == "active\n"
 
 
-def test_the_last_control_plane_goes_on_alone_and_loses_nothing(cluster: Cluster) -> None:
+def test_the_last_control_plane_continues_alone_and_loses_nothing(cluster: Cluster) -> None:
     lose(*CONTROL_PLANES[:2])
-    cluster.ssh(CONTROL_PLANES[2], f"sudo {SCRIPTS}/control-plane/control-plane.sh alone")
+    cluster.ssh(CONTROL_PLANES[2], f"sudo {CONTROL_PLANE_SH} alone")
     assert remembered(cluster) == {"before-the-loss"}
     cluster.up("--refresh")
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
 
 
-def test_without_any_control_plane_nothing_takes_the_place_of_the_old_data(
+def test_without_any_control_plane_an_update_refuses_to_replace_the_old_data(
     cluster: Cluster, store: ObjectStore
 ) -> None:
     take_backup(cluster, CONTROL_PLANES[1])
@@ -145,17 +147,17 @@ def test_without_any_control_plane_nothing_takes_the_place_of_the_old_data(
     assert f"pulumi config set --path backup.restore {newest}" in told
 
 
-def test_the_cluster_comes_back_as_the_snapshot_had_it_and_the_data_is_kept(
+def test_the_cluster_is_restored_from_the_snapshot_and_the_old_data_is_kept(
     cluster: Cluster, store: ObjectStore
 ) -> None:
-    # The run before has seen which machines are gone.
+    # The refused update has refreshed the state: it knows which machines are gone.
     cluster.up(backup=backup(store, restore=store.names()[-1]))
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
     assert len(set_aside(cluster)) == 1
 
 
-def test_it_works_as_before(cluster: Cluster) -> None:
+def test_the_restored_cluster_works_as_before(cluster: Cluster) -> None:
     until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
     cluster.kubectl("run", "new", "--image=registry.k8s.io/pause:3.10.2")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/new", "--timeout=60s")
@@ -163,7 +165,7 @@ def test_it_works_as_before(cluster: Cluster) -> None:
     take_backup(cluster, CONTROL_PLANES[0])
 
 
-def test_then_the_setting_can_go_and_nothing_else_changes(
+def test_the_restore_setting_can_be_removed_and_nothing_else_changes(
     cluster: Cluster, store: ObjectStore
 ) -> None:
     cluster.up(backup=backup(store))
@@ -172,11 +174,11 @@ def test_then_the_setting_can_go_and_nothing_else_changes(
     assert cluster.up() == {}
 
 
-def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cluster) -> None:
+def test_adopting_the_volume_keeps_what_no_backup_has(cluster: Cluster) -> None:
     remember(cluster, "after-the-last-backup")
     lose(*CONTROL_PLANES)
-    assert f"{SCRIPTS}/control-plane/control-plane.sh adopt" in refused(cluster)
-    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane/control-plane.sh adopt")
+    assert f"{CONTROL_PLANE_SH} adopt" in refused(cluster)
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {CONTROL_PLANE_SH} adopt")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-restore", "after-the-last-backup"}
@@ -184,11 +186,11 @@ def test_the_cluster_goes_on_from_the_volume_with_what_no_backup_has(cluster: Cl
     until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
 
 
-def test_going_back_to_the_data_that_was_set_aside_loses_nothing_either(cluster: Cluster) -> None:
+def test_adopting_data_that_was_set_aside_loses_nothing_either(cluster: Cluster) -> None:
     lose(*CONTROL_PLANES)
     refused(cluster)
     oldest = sorted(set_aside(cluster))[0]
-    cluster.ssh(CONTROL_PLANES[0], f"sudo {SCRIPTS}/control-plane/control-plane.sh adopt {oldest}")
+    cluster.ssh(CONTROL_PLANES[0], f"sudo {CONTROL_PLANE_SH} adopt {oldest}")
     cluster.up()
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-backup"}

@@ -1,4 +1,4 @@
-"""What the cloud would refuse is said at preview, by key and value, and nothing is created."""
+"""Bad configuration fails at preview with its key and value, and nothing is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "refused"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Cluster]:
-    """A stack that nothing was made of yet."""
+    """A stack without resources."""
     cluster = Cluster(NAME, settings.cluster(image=IMAGE))
     yield cluster
     cluster.destroy()
@@ -28,36 +28,36 @@ def stack() -> Iterator[Cluster]:
 
 @pytest.fixture
 def taken_address() -> Iterator[str]:
-    """A floating IP that points at somebody's port."""
+    """A floating IP that points to someone else's port."""
     words = ("-f", "value", "-c")
-    run("openstack", "network", "create", "somebody")
+    run("openstack", "network", "create", "someone")
     run(
         "openstack",
         "subnet",
         "create",
         "s",
         "--network",
-        "somebody",
+        "someone",
         "--subnet-range",
         "10.99.0.0/24",
     )
-    run("openstack", "router", "create", "somebody", "--external-gateway", EXTERNAL_NETWORK)
-    run("openstack", "router", "add", "subnet", "somebody", "s")
-    run("openstack", "port", "create", "somebody", "--network", "somebody")
+    run("openstack", "router", "create", "someone", "--external-gateway", EXTERNAL_NETWORK)
+    run("openstack", "router", "add", "subnet", "someone", "s")
+    run("openstack", "port", "create", "someone", "--network", "someone")
     address = run(
-        *("openstack", "floating", "ip", "create", EXTERNAL_NETWORK, "--port", "somebody"),
+        *("openstack", "floating", "ip", "create", EXTERNAL_NETWORK, "--port", "someone"),
         *(*words, "floating_ip_address"),
     ).strip()
     yield address
     run("openstack", "floating", "ip", "delete", address)
-    run("openstack", "port", "delete", "somebody")
-    run("openstack", "router", "remove", "subnet", "somebody", "s")
-    run("openstack", "router", "delete", "somebody")
-    run("openstack", "network", "delete", "somebody")
+    run("openstack", "port", "delete", "someone")
+    run("openstack", "router", "remove", "subnet", "someone", "s")
+    run("openstack", "router", "delete", "someone")
+    run("openstack", "network", "delete", "someone")
 
 
 def refusal(stack: Cluster, **bad: Any) -> str:
-    """What a preview with these keys says in its error; afterwards they are as they were."""
+    """Return the error of a preview with these keys, which are then reset."""
     good = settings.cluster(image=IMAGE)
     stack.stack.configure(bad)
     try:
@@ -82,7 +82,7 @@ def refusal(stack: Cluster, **bad: Any) -> str:
         ({"openstack:cloud": "labb"}, ["openstack:cloud", "labb"]),
     ],
 )
-def test_a_fault_is_named_with_its_key_and_what_to_do(
+def test_an_error_names_its_key_and_what_to_do(
     stack: Cluster, bad: dict[str, Any], said: list[str]
 ) -> None:
     error = refusal(stack, **bad)
@@ -90,7 +90,7 @@ def test_a_fault_is_named_with_its_key_and_what_to_do(
     assert [text for text in said if text not in error] == []
 
 
-def test_every_fault_is_said_at_once(stack: Cluster) -> None:
+def test_all_errors_are_reported_at_once(stack: Cluster) -> None:
     error = refusal(stack, controlPlaneCount=4, podCidr="10.8.0.0/16")
     assert "controlPlaneCount" in error
     assert "podCidr" in error

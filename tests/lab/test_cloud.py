@@ -1,7 +1,7 @@
-"""The running cloud: services, status, `lab run`, one lab a machine. Needs root.
+"""The running cloud: services, status, `lab run`, one lab on a machine. Needs root.
 
-A cloud that is down is brought up first and taken down at the end. Set LAB_MAY_GO_DOWN=1 to also
-show what `lab cloud down` leaves of a cloud that was up.
+A cloud that is down is started first and taken down at the end. Set LAB_MAY_GO_DOWN=1 to test as
+well that `lab cloud down` leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_status_says_that_everything_is_up() -> None:
     "command",
     ["token issue", "flavor list", "image list", "network list", "server list", "volume list"],
 )
-def test_every_api_answers_the_labs_user(command: str) -> None:
+def test_every_api_answers_the_tenant(command: str) -> None:
     result = lab("run", "--", "openstack", *command.split(), "-f", "json")
     assert result.returncode == 0, result.stderr
     json.loads(result.stdout)
@@ -113,7 +113,7 @@ def test_run_without_a_command_says_how() -> None:
     assert "lab run -- COMMAND" in result.stderr
 
 
-def test_who_ends_run_ends_its_command() -> None:
+def test_a_command_ends_with_the_lab_run_that_started_it() -> None:
     marker = "86399.125"
     with subprocess.Popen(
         [sys.executable, "-m", "lab", "run", "--", "sleep", marker], cwd=PROJECT
@@ -137,7 +137,7 @@ def test_who_ends_run_ends_its_command() -> None:
     assert not sleeping()
 
 
-def test_a_killed_service_comes_back_and_status_says_so() -> None:
+def test_a_killed_service_is_restarted_and_status_says_so() -> None:
     before = unit("memcached")
     assert lab("run", "--", "kill", "-9", str(before.pid)).returncode == 0
     after = wait_until_up("memcached", before.restarts)
@@ -146,7 +146,7 @@ def test_a_killed_service_comes_back_and_status_says_so() -> None:
 
 
 def test_status_says_which_service_runs_and_does_not_answer() -> None:
-    # With its workers: the service and what it starts are a process group.
+    # With its workers: a service and its children are a process group.
     group = f"-{unit('glance-api').pid}"
     assert lab("run", "--", "kill", "-STOP", "--", group).returncode == 0
     try:
@@ -183,7 +183,7 @@ def test_the_host_is_untouched() -> None:
     assert not {name for name in names if name.startswith((BRIDGE, "brq", "tap", "vxlan-"))}
     assert not list(Path("/run/netns").glob("q*"))
     assert str(STATE) not in Path("/proc/self/mounts").read_text()
-    # The lab's API is on an address that the host has no route to but the default.
+    # The bridge with the lab's APIs exists inside the lab only.
     assert lab("run", "--", "ip", "-brief", "address", "show", BRIDGE).stdout.startswith(BRIDGE)
 
 
@@ -198,7 +198,7 @@ def test_down_leaves_the_machine_as_it_was() -> None:
     go_down(killed=False)
     before = machine.picture()
     assert lab("cloud", "up").returncode == 0
-    # What a server's kubelet and its systemd do.
+    # Settings that a server's kubelet and systemd change.
     for setting in (
         "kernel.panic=11",
         "kernel.panic_on_oops=1",
@@ -215,7 +215,7 @@ def test_down_leaves_the_machine_as_it_was() -> None:
 
 
 def go_down(*, killed: bool) -> None:
-    """Take it down, perhaps after its first process was killed; only the cache is left."""
+    """Take the cloud down, perhaps after its supervisor was killed; only the cache is left."""
     supervisor = psutil.Process(namespace.running())
     processes = [supervisor, *supervisor.children(recursive=True)]
     if killed:

@@ -1,4 +1,4 @@
-"""What the cloud is made of, without a running one: no root, no network."""
+"""Parts of the cloud, without a running one: no root, no network."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import psutil
 import pytest
 
 from lab.cloud import configs, install, lock, preflight, supervisor, sysctls
-from lab.cloud.layout import DRIVERS, VENV_BIN
+from lab.cloud.layout import DRIVERS, INSTALL, VENV_BIN
 from lab.cloud.secrets import Secrets
 from lab.cloud.units import Unit, plan
 from lab.errors import LabError
 
 
-@pytest.mark.parametrize("initialise", [True, False])
-def test_every_unit_waits_for_units_that_exist_and_never_in_a_circle(initialise: bool) -> None:
-    units = plan(Secrets(), initialise=initialise)
+@pytest.mark.parametrize("initialize", [True, False])
+def test_units_wait_for_units_that_exist_and_never_in_a_circle(initialize: bool) -> None:
+    units = plan(Secrets(), initialize=initialize)
     names = [unit.name for unit in units]
     assert len(names) == len(set(names))
     order = TopologicalSorter({unit.name: unit.after for unit in units})
@@ -33,7 +33,7 @@ def test_every_unit_waits_for_units_that_exist_and_never_in_a_circle(initialise:
 
 def test_no_password_is_in_a_command_line() -> None:
     secrets = Secrets()
-    words = [word for unit in plan(secrets, initialise=True) for word in unit.command]
+    words = [word for unit in plan(secrets, initialize=True) for word in unit.command]
     for password in vars(secrets).values():
         assert not [word for word in words if password in word]
 
@@ -42,9 +42,9 @@ def test_each_lab_has_its_own_passwords() -> None:
     assert len({*vars(Secrets()).values(), *vars(Secrets()).values()}) == 12
 
 
-def test_what_listens_is_bound_to_loopback_or_the_labs_own_bridge() -> None:
+def test_services_listen_on_loopback_or_on_the_labs_own_bridge() -> None:
     text = "\n".join(t for s in configs.SERVICES for t in s.files(Secrets()).values())
-    commands = [word for unit in plan(Secrets(), initialise=False) for word in unit.command]
+    commands = [word for unit in plan(Secrets(), initialize=False) for word in unit.command]
     assert "0.0.0.0" not in text + " ".join(commands)
 
 
@@ -102,7 +102,7 @@ def test_a_second_lab_is_told_who_holds_the_machine(
     lock.release(again)
 
 
-def test_a_failure_is_explained_by_the_last_line_that_says_something(
+def test_a_failure_is_explained_by_the_last_telling_line_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
@@ -114,7 +114,7 @@ def test_a_failure_is_explained_by_the_last_line_that_says_something(
     assert "killed" in supervisor.why(-9, "nova-api")
 
 
-def test_what_was_raised_and_what_servers_changed_is_put_back(
+def test_settings_that_were_raised_or_changed_by_servers_are_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watches, panic = (tmp_path / n for n in ("fs/inotify/max_user_watches", "kernel/panic"))
@@ -129,13 +129,13 @@ def test_what_was_raised_and_what_servers_changed_is_put_back(
     sysctls.raise_limits()
     assert (watches.read_text(), instances.read_text()) == ("999999\n", "8192")
     panic.write_text("10")
-    # An `up` that goes on after one that was cut off must not take the new values for the old.
+    # An `up` after an interrupted one must not take the raised values for the original ones.
     sysctls.remember()
     assert sysctls.restore() == []
     assert [int(p.read_text()) for p in (watches, panic, instances)] == [999_999, 0, 128]
 
 
-def test_a_setting_that_the_kernel_does_not_take_back_is_named(
+def test_a_setting_that_the_kernel_does_not_restore_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysctls, "PROC", tmp_path)
@@ -144,7 +144,9 @@ def test_a_setting_that_the_kernel_does_not_take_back_is_named(
     assert sysctls.restore() == ["kernel/unprivileged_bpf_disabled"]
 
 
-def test_a_unit_that_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_unit_says_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
     monkeypatch.setattr(supervisor, "STATE", tmp_path)
     first = Unit(name="first", command=["sh", "-c", "true"], job=True)
@@ -181,8 +183,10 @@ print(ServerGroupAntiAffinityFilter().host_passes(host, alone))
 """
 
 
-@pytest.mark.skipif(not (VENV_BIN / "python").exists(), reason="OpenStack is not installed")
-def test_a_hard_group_is_kept_where_it_says_how_many_a_host_may_have() -> None:
+@pytest.mark.skipif(
+    not list(INSTALL.glob("complete-*")), reason="OpenStack is not installed, or not all of it"
+)
+def test_hard_anti_affinity_is_enforced_only_with_max_server_per_host() -> None:
     result = subprocess.run(
         [VENV_BIN / "python", "-W", "ignore", "-c", GROUPS],
         env={**os.environ, "PYTHONPATH": str(DRIVERS)},

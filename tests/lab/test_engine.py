@@ -1,7 +1,7 @@
 """pulumi-openstack through the real engine against the lab's cloud, step by step on one stack.
 
-Run inside the lab: `python -m lab run -- pytest FILE`. Each test goes on from where the one before
-it has ended, in a Keystone project that holds nothing else.
+Run inside the lab: `python -m lab run -- pytest FILE`. Each test continues where the one before has
+ended, in a Keystone project of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
 from tests.lab.ssh_host import make_key, wait_for
 from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
-from tests.lab.traffic import crash, longest_silence, reachable, targets
+from tests.lab.traffic import answer_times, crash, longest_silence, reachable
 
 pytestmark = marks.INSIDE
 
@@ -33,7 +33,7 @@ def steps(tenant: Tenant, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         made.change()
         for name in ("a", "b"):
-            made.login(name).wait_for_ssh()
+            made.host(name).wait_for_ssh()
         yield made
     finally:
         program.destroy()
@@ -43,7 +43,7 @@ def steps(tenant: Tenant, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_user_data_comes_by_config_drive_and_by_the_metadata_service(
     steps: Steps, name: str, source: str
 ) -> None:
-    server = steps.login(name)
+    server = steps.host(name)
     wait_for("keepalived", lambda: server.ssh("pidof keepalived", ok=False))
     assert server.ssh("hostname") == name
     assert source in server.ssh("cloud-init status --long", ok=False)
@@ -60,14 +60,14 @@ def test_both_servers_are_in_the_soft_group(steps: Steps, tenant: Tenant) -> Non
 
 
 def test_a_blocked_port_is_blocked_until_a_rule_allows_it(steps: Steps) -> None:
-    server = steps.login("a")
+    server = steps.host("a")
     wait_for("the web server", lambda: server.ssh(f"ss -Hlnt sport = {WEB}"))
     inside = f"timeout 3 bash -c '</dev/tcp/{ADDRESSES['a']}/{WEB}'"
     assert not reachable(server.address, WEB)
-    assert steps.login("b").fails(inside)
+    assert steps.host("b").fails(inside)
     assert steps.change(ports=[22, WEB]) == {"create": 1}
     wait_for("the open port", lambda: reachable(server.address, WEB), 20)
-    assert not steps.login("b").fails(inside)
+    assert not steps.host("b").fails(inside)
 
 
 def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Steps) -> None:
@@ -75,12 +75,12 @@ def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Step
     other = "b" if steps.active() == "a" else "a"
     inside = f"timeout 3 bash -c '</dev/tcp/{MOVING}/22'"
     address = steps.outputs["addresses"]["moving"]
-    assert steps.login(other).fails(inside)
+    assert steps.host(other).fails(inside)
     assert not reachable(address, 22)
-    # Of four servers' ports.
+    # The ports of all servers.
     assert steps.change(moving=True) == {"update": len(ADDRESSES)}
     wait_for("the moving address", lambda: reachable(address, 22), 30)
-    assert not steps.login(other).fails(inside)
+    assert not steps.host(other).fails(inside)
 
 
 def test_the_address_moves_within_seconds_when_its_server_crashes(
@@ -88,9 +88,9 @@ def test_the_address_moves_within_seconds_when_its_server_crashes(
 ) -> None:
     first = steps.active()
     other = "b" if first == "a" else "a"
-    moving = steps.login("moving")
+    moving = steps.host("moving")
     assert moving.ssh("hostname") == first
-    with targets(moving.address, WEB) as answers:
+    with answer_times(moving.address, WEB) as answers:
         wait_for("an answer", lambda: answers)
         crash(steps.outputs["servers"][first])
         crashed = time.monotonic()
@@ -106,11 +106,11 @@ def test_a_crashed_server_is_started_again_by_an_update_with_refresh(
 ) -> None:
     ids = steps.outputs["servers"].values()
     compute = tenant.cloud.compute
-    # Nova looks for servers that have stopped by themselves twice a minute.
+    # Twice a minute, Nova looks for servers that have stopped by themselves.
     wait_for("Nova's note", lambda: any(compute.get_server(i).status != "ACTIVE" for i in ids), 90)
     assert steps.program.up("--refresh") == {"update": 1}
     for name in ("a", "b"):
-        steps.login(name).wait_for_ssh()
+        steps.host(name).wait_for_ssh()
     wait_for("one active server", lambda: steps.active() in ("a", "b"), 20)
 
 
@@ -121,7 +121,7 @@ def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> Non
         floating=[*steps.want["floating"], "c"],
         volume="c",
     )
-    server = steps.login("c")
+    server = steps.host("c")
     server.wait_for_ssh()
     size = int(server.ssh("df --output=size --block-size=1M / | tail -n1"))
     assert 4500 < size < 5120
@@ -129,10 +129,10 @@ def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> Non
     server.ssh(f"sudo sh -ec 'mkfs.ext4 -q {device}; mount {device} /mnt; echo kept > /mnt/file'")
     server.ssh("sudo umount /mnt")
 
-    # The files go with the volume, to another server.
+    # The files move with the volume to another server.
     assert steps.change(volume="b") == {"replace": 1}
     assert server.fails(f"test -e {device}")
-    other = steps.login("b")
+    other = steps.host("b")
     assert other.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
 
 
@@ -140,12 +140,12 @@ def test_another_flavor_resizes_and_another_image_rebuilds_in_place(
     steps: Steps, tenant: Tenant
 ) -> None:
     before = steps.outputs["servers"]
-    resized, rebuilt = steps.login("c"), steps.login("b")
+    resized, rebuilt = steps.host("c"), steps.host("b")
     for server in (resized, rebuilt):
         server.ssh("echo kept | sudo tee /root/file && sync")
     wanted = copy.deepcopy(steps.want["servers"])
     wanted["c"]["flavor"], wanted["b"]["image"] = LARGER, PLAIN_IMAGE
-    # Nova keeps the volume through the rebuild; the update takes it away after that.
+    # Nova keeps the volume during the rebuild; then the update detaches it.
     assert steps.change(servers=wanted, volume="") == {"update": 2, "delete": 1}
     assert steps.outputs["servers"] == before
     compute = tenant.cloud.compute
@@ -159,7 +159,7 @@ def test_another_flavor_resizes_and_another_image_rebuilds_in_place(
 
 
 def test_a_hard_group_refuses_a_server_too_many(steps: Steps, tenant: Tenant) -> None:
-    """The lab is one host: it keeps the policy where the group says how many a host may have."""
+    """Set max_server_per_host: only with it the lab, a single host, enforces the policy."""
     hard = {"image": PLAIN_IMAGE, "flavor": SMALL, "policy": "anti-affinity", "most": 1}
     first = {n: s for n, s in steps.want["servers"].items() if n != "c"}
     floating = [n for n in steps.want["floating"] if n != "c"]
@@ -169,7 +169,7 @@ def test_a_hard_group_refuses_a_server_too_many(steps: Steps, tenant: Tenant) ->
     (refused,) = tenant.cloud.compute.servers(name="^c$")
     fault = tenant.cloud.compute.get_server(refused.id).fault
     assert "No valid host" in fault["message"]
-    # The next update removes what the failed one has left.
+    # The next update removes the server that the failed one has left.
     steps.change(servers=first)
     assert set(steps.outputs["servers"]) == {"a", "b"}
     assert len(list(tenant.cloud.compute.servers())) == 2

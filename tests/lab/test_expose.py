@@ -1,4 +1,4 @@
-"""`lab expose`: the machine itself reaches floating IPs while it is on. Needs root and a cloud."""
+"""`lab expose`: the machine reaches floating IPs while it is on. Needs root and a running cloud."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server made from outside, as a user with a client of his own would make it."""
+    """A server created from outside the lab, with the machine's own client."""
     if not namespace.running():
         pytest.skip("the cloud is down")
     exposed.turn_on()
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def answers(server: Server) -> bool:
-    """Whether its sshd greets; something between here and the world may accept for anybody."""
+    """Tell whether its sshd greets; a proxy might accept connections to any address."""
     try:
         with socket.create_connection((server.address, 22), timeout=3) as connection:
             return connection.recv(4) == b"SSH-"
@@ -52,7 +52,7 @@ def test_a_floating_ip_answers_this_machine_while_it_is_exposed(server: Server) 
     assert answers(server)
     exposed.turn_off()
     assert not answers(server)
-    # Twice: it may be on already.
+    # Twice, because it may be on already.
     exposed.turn_on()
     exposed.turn_on()
     assert answers(server)
@@ -68,7 +68,7 @@ def test_a_server_cannot_call_this_machine(server: Server) -> None:
         assert server.fails(f"timeout 3 bash -c '</dev/tcp/{exposed.HOST_ADDRESS}/{port}'")
 
 
-def test_nothing_of_it_is_left(server: Server) -> None:
+def test_turning_it_off_leaves_nothing_behind(server: Server) -> None:
     exposed.turn_on()
     exposed.turn_off()
     assert not Path("/sys/class/net", exposed.OUTER).exists()
@@ -77,7 +77,9 @@ def test_nothing_of_it_is_left(server: Server) -> None:
     assert exposed.INNER not in Path(f"/proc/{pid}/net/dev").read_text()
 
 
-def test_a_route_of_the_machines_own_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_another_route_to_these_addresses_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(namespace, "running", lambda: 1)
     monkeypatch.setattr(exposed, "turn_off", lambda: None)
     monkeypatch.setattr(

@@ -12,7 +12,7 @@ pytestmark = marks.INSIDE
 
 
 def test_no_caller_gets_the_roles_of_another(tenant: Tenant) -> None:
-    # A credential gets its caller's roles; with another's, Keystone refuses to make it.
+    # A credential gets the roles of its caller; with another caller's roles Keystone refuses it.
     rounds = 60
     administrator = bootstrap.identity_of(bootstrap.admin())
 

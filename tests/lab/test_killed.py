@@ -1,4 +1,4 @@
-"""A run that is killed at any point, and what the operator types next."""
+"""An update that is killed at any point, and the commands that an operator types next."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
+from tests.lab import kills
 from tests.lab.cluster import Cluster, left_in_project, openstack
 
-# Seconds from the start of each run to its end by force: the network, the first servers, their
-# first contact, kubeadm init, add-ons; the later ones go on from what the earlier ones left.
-KILLED_AFTER = [4, 6, 9, 14, 25, 40]
+# Each update continues from what the one before has left, so together they reach the network, the
+# first servers, their host keys, kubeadm init and the add-ons.
+KILLS = 6
+SHORTEST, LONGEST = 3.0, 60.0
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One gateway, one control plane, one worker: not made yet."""
+    """One gateway, one control plane, one worker: nothing is made yet."""
     size = {"gateways": 1, "control_planes": 1, "workers": 1}
     killed = Cluster("killed", settings.cluster(image=image.ensure(), **size))
     try:
@@ -27,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def names_in_the_project() -> list[str]:
-    """Kind and name of everything that the program names."""
+    """Kind and name of everything that the program has made in the project."""
     kinds = ("server", "port", "router", "subnet", "volume", "security group", "server group")
     return [
         f"{kind} {each['Name']}"
@@ -37,10 +39,11 @@ def names_in_the_project() -> list[str]:
     ]
 
 
-def test_the_next_run_goes_on_wherever_one_was_killed(cluster: Cluster) -> None:
-    for seconds in KILLED_AFTER:
-        cluster.killed_up(seconds)
-        print(f"killed after {seconds} s:\n{cluster.recover()}")
+@kills.SEEDED
+def test_the_next_update_continues_wherever_one_was_killed(cluster: Cluster, seed: int) -> None:
+    for seconds in kills.draw(seed, KILLS, SHORTEST, LONGEST):
+        ended = f"killed after {seconds} s" if cluster.killed_up(seconds) else "done before"
+        print(f"{ended}:\n{cluster.recover()}")
     cluster.up()
     assert cluster.nodes() == {"killed-control-plane-0": True, "killed-worker-0": True}
 
@@ -51,7 +54,7 @@ def test_nothing_was_made_twice(cluster: Cluster) -> None:
     assert len(openstack("floating", "ip", "list")) == 1
 
 
-def test_then_nothing_is_left_to_do_and_nothing_is_left_behind(cluster: Cluster) -> None:
+def test_another_update_changes_nothing_and_destroy_leaves_nothing(cluster: Cluster) -> None:
     assert cluster.up() == {}
     cluster.destroy()
     assert left_in_project() == {}

@@ -1,7 +1,7 @@
-"""A cluster that has every image and every chart from one private place, under its names.
+"""A cluster that takes every image and every chart from a private mirror.
 
-Layers that the node image has preloaded are not sent again: containerd knows them by their digest.
-Add-ons that it has not got are there when somebody put their charts into the cache.
+Layers that the node image has are not sent again: containerd knows them by their digest. Add-ons
+whose images the node image does not have take part when their charts are in the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.smoke.live import until
 REGISTRY = "mirror.example"
 PORT = 5080
 URL = f"http://{layout.API}:{PORT}"
-# Add-ons with images that the node image has not: chart, settings.
+# Add-ons with images that the node image does not have: chart, settings.
 EXTRAS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "ingress": ("traefik", {"replicas": 1}),
     "monitoring": (
@@ -42,7 +42,7 @@ MISSING = "kured"
 
 
 def extras() -> dict[str, Any]:
-    """Those that can be had."""
+    """Settings of those extra add-ons that are available here."""
     if not list(archives.ARCHIVES.glob("addons-*.tar")):
         return {}
     return {
@@ -54,7 +54,7 @@ def extras() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def addons() -> dict[str, Any]:
-    """The `addons` key: everything from the mirror."""
+    """The `addons` key, with everything from the mirror."""
     chosen: dict[str, Any] = settings.cluster(image="")["addons"]
     del chosen["chartDirectory"]
     return {
@@ -74,7 +74,7 @@ def wanted(addons: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def node_image() -> str:
-    """Made first: it makes the archives and the charts, too."""
+    """Name of the node image; making it makes the archives and the charts too."""
     return image.ensure()
 
 
@@ -82,7 +82,7 @@ def node_image() -> str:
 def mirror(
     node_image: str, wanted: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """What the mirror was asked for, as it is written."""
+    """File in which the mirror logs its answers."""
     folder = tmp_path_factory.mktemp("mirror")
     for name, version in wanted.items():
         file = shutil.copytree(chart_folder(name), folder / "charts" / name) / "Chart.yaml"
@@ -120,7 +120,7 @@ def cluster(mirror: Path, node_image: str, addons: dict[str, Any]) -> Iterator[C
 
 
 def images(cluster: Cluster) -> set[str]:
-    """What the pods ask for; their status may have the name that the image was preloaded under."""
+    """Images in the pods' specs: their status may name a preloaded image instead."""
     return {
         container["image"]
         for each in cluster.pods()
@@ -131,7 +131,7 @@ def images(cluster: Cluster) -> set[str]:
 
 def test_every_pod_runs(cluster: Cluster, addons: dict[str, Any]) -> None:
     if "monitoring" in addons:
-        # The operator makes their pods.
+        # The operator creates their pods.
         cluster.kubectl(
             *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
             *("--for=condition=Available", "--timeout=300s"),
@@ -151,14 +151,14 @@ def test_every_image_comes_from_the_mirror(cluster: Cluster, mirror: Path) -> No
     assert [each for each in sorted(names) if f"200 image {each}" not in asked] == []
 
 
-def test_so_does_what_every_pod_is_in(cluster: Cluster) -> None:
+def test_the_sandbox_image_comes_from_the_mirror_too(cluster: Cluster) -> None:
     for node in cluster.nodes():
         configured = cluster.ssh(node, "sudo grep '^sandbox = ' /etc/containerd/config.toml")
         assert configured.startswith(f'sandbox = "{REGISTRY}/pause:'), node
 
 
 def test_the_mirror_lacked_nothing(cluster: Cluster, mirror: Path) -> None:
-    # Registries are asked for more than they must have, such as lists of what refers to an image.
+    # Clients also ask for optional things, such as the list of an image's referrers.
     needed = ("404 image ", "404 blob ", "404 chart ")
     assert [line for line in mirror.read_text().splitlines() if line.startswith(needed)] == []
 

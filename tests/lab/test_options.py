@@ -1,5 +1,5 @@
-"""One cluster with what the others leave out: a network, an address and a machine that are there
-already, volumes for etcd and for workers, a pool with labels and taints, a key of one's own."""
+"""A cluster with the options that the others leave out: an existing network, floating IP, machine
+and SSH key, volumes for etcd and for workers, a pool with labels and taints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAINT = {"key": "example.org/only", "value": "batch", "effect": "NoSchedule"}
 
 @dataclass(frozen=True)
 class Site:
-    """What a user has before the cluster: network, floating IP, SSH key and a machine."""
+    """Resources that exist before the cluster: network, floating IP, SSH key and a machine."""
 
     floating_ip: str
     private_key: str
@@ -36,7 +36,7 @@ class Site:
 
 
 def keypair(folder: Path, name: str) -> tuple[str, str]:
-    """Private and public half of a new key."""
+    """Make a new SSH key; returns its private and its public half."""
     file = folder / name
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)], check=True
@@ -45,7 +45,7 @@ def keypair(folder: Path, name: str) -> tuple[str, str]:
 
 
 def make_machine(folder: Path, node_image: str, public_key: str) -> str:
-    """A server that the program knows nothing of; its host key."""
+    """Create a server that the program does not manage; returns its host key."""
     host_private, host_public = keypair(folder, "host")
     user_data = folder / "user-data"
     user_data.write_text(
@@ -76,14 +76,14 @@ def make_machine(folder: Path, node_image: str, public_key: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The site; it is taken away in the end."""
+    """The site; it is deleted at the end."""
     folder = tmp_path_factory.mktemp("site")
     node_image = image.ensure()
     private_key, public_key = keypair(folder, "login")
     run("openstack", "network", "create", SITE)
     run(
         *("openstack", "subnet", "create", SITE, "--network", SITE, "--subnet-range", CIDR),
-        # Without the machine's own, which Neutron might give to somebody else before.
+        # Without the machine's address, which Neutron might assign to another port before.
         *("--allocation-pool", "start=10.30.0.32,end=10.30.0.199"),
     )
     run("openstack", "router", "create", SITE, "--external-gateway", EXTERNAL_NETWORK)
@@ -101,7 +101,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:
-    """One pool of servers, perhaps with other keys, and one of a machine that was there."""
+    """One pool of servers, perhaps with other keys, and one with the existing machine."""
     tainted = {
         "name": "tainted",
         "flavor": "lab.2c3g",
@@ -115,7 +115,7 @@ def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def cluster(site: Site) -> Iterator[Cluster]:
-    """The cluster, up."""
+    """The cluster; it is destroyed at the end, also after a failure."""
     keys: dict[str, Any] = settings.cluster(
         image=site.image, gateways=1, control_planes=1, workers=1
     )
@@ -139,7 +139,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
         made.destroy()
 
 
-def test_every_node_is_ready_the_machine_that_was_there_too(cluster: Cluster) -> None:
+def test_every_node_is_ready_and_so_is_the_existing_machine(cluster: Cluster) -> None:
     names = ["bare-0", "options-control-plane-0", "options-tainted-0", "options-worker-0"]
     assert cluster.nodes() == dict.fromkeys(names, True)
 
@@ -167,7 +167,7 @@ def test_etcd_is_on_its_volume_and_workers_boot_from_theirs(cluster: Cluster) ->
     assert mount.strip() == "/var/lib/etcd"
 
 
-def test_a_secret_is_encrypted_in_etcd_and_its_reading_is_in_the_audit_log(
+def test_a_secret_is_encrypted_in_etcd_and_the_audit_log_shows_access_to_it(
     cluster: Cluster,
 ) -> None:
     cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=find-me")
@@ -196,7 +196,7 @@ def test_pods_reach_each_other_on_every_kind_of_node(cluster: Cluster) -> None:
             )
 
 
-def test_changed_labels_taints_and_kube_proxys_settings_reach_a_cluster_that_lives(
+def test_changed_labels_taints_and_settings_of_kube_proxy_reach_a_running_cluster(
     cluster: Cluster, site: Site
 ) -> None:
     extra = settings.cluster(image=site.image)["kubeProxy"]["extraConfig"]
@@ -215,13 +215,13 @@ def test_changed_labels_taints_and_kube_proxys_settings_reach_a_cluster_that_liv
 
 
 def labels(cluster: Cluster) -> dict[str, str]:
-    """Those of the pool's node that are the pool's."""
+    """Labels of the pool's node that come from the pool."""
     found: dict[str, str] = node(cluster)["metadata"]["labels"]
     return {key: value for key, value in found.items() if key.startswith("example.org/")}
 
 
 def taints(cluster: Cluster) -> list[dict[str, str]]:
-    """Those of the pool's node."""
+    """Taints of the pool's node."""
     found: list[dict[str, str]] = node(cluster)["spec"].get("taints", [])
     return found
 
@@ -235,14 +235,14 @@ def node(cluster: Cluster) -> dict[str, Any]:
 
 
 def pods_of_kube_proxy(cluster: Cluster) -> set[str]:
-    """Their names, which are new when they are."""
+    """Names of kube-proxy's pods; a new pod has a new name."""
     listed = cluster.kubectl(
         *("-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "name")
     )
     return set(listed.split())
 
 
-def test_what_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> None:
+def test_a_change_of_an_immutable_setting_is_refused(cluster: Cluster) -> None:
     made_with = settings.cluster(image="")
     pods = made_with.get("podCidr", "10.244.0.0/16")
 
@@ -259,7 +259,7 @@ def test_what_a_living_cluster_cannot_change_is_refused(cluster: Cluster) -> Non
     assert "etcdVolume.size = 3: the volume options-control-plane-0-etcd has 2 GiB" in said
 
 
-def test_destroy_leaves_what_was_there_before(cluster: Cluster, site: Site) -> None:
+def test_destroy_leaves_what_existed_before(cluster: Cluster, site: Site) -> None:
     cluster.destroy()
     left = left_in_project()
     assert set(left) <= {"server", "port", "router", "floating ip", "network", "security group"}

@@ -19,8 +19,8 @@ from tests.lab.ssh_host import wait_for
 pytestmark = marks.INSIDE
 
 
-# Takes a loop device and gives it back, for as long as it runs: LOOP_CTL_GET_FREE, LOOP_SET_FD,
-# LOOP_CLR_FD. Whoever asks for one between the two is given the same, and has to ask again.
+# Takes a loop device and gives it back, as long as it runs: LOOP_CTL_GET_FREE, LOOP_SET_FD,
+# LOOP_CLR_FD. Another program that asks between the first two gets the same one and has to retry.
 _TAKE_LOOP_DEVICES = """
 import contextlib, fcntl, os, sys, time
 file, control = (os.open(path, os.O_RDWR) for path in (sys.argv[1], "/dev/loop-control"))
@@ -50,7 +50,7 @@ def server(project: Project) -> Server:
 
 
 def traces(server_id: str) -> list[str]:
-    """What the machine still has of a server: files, mounts, loop devices, control groups."""
+    """Traces of a server on the machine: processes, mounts, loop devices, control groups."""
     loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True).stdout
     groups = subprocess.run(
         ["find", "/sys/fs/cgroup", "-type", "d", "-name", f"*{server_id}*"],
@@ -104,7 +104,7 @@ def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
     assert server.ssh("findmnt -n -o PROPAGATION /") == "shared"
     assert server.ssh("findmnt -n -o FSTYPE /sys/fs/bpf") == "bpf"
     assert server.ssh("findmnt -n -o FSTYPE /") == "ext4"
-    # What the kubelet asks of control groups, on either version.
+    # The kubelet needs these control groups, on either version.
     folders = "if [ -f cgroup.controllers ]; then echo .; else echo cpu cpuacct memory pids; fi"
     server.ssh(
         f"cd /sys/fs/cgroup; for c in $({folders}); do sudo mkdir $c/t && sudo rmdir $c/t"
@@ -155,7 +155,7 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     size = f"sudo blockdev --getsize64 {device}"
     wait_for("the larger device", lambda: server.ssh(size) == str(2 << 30))
 
-    # It is still there, with its files, after a boot of the server's own making.
+    # It is still there, with its files, after the server has rebooted itself.
     before = server.boots()
     server.ssh("sudo systemctl reboot", ok=False)
     wait_for("a reboot", lambda: server.has_booted_since(before))
@@ -310,7 +310,7 @@ def test_server_groups(project: Project, policy: str) -> None:
 def test_a_server_starts_while_others_take_loop_devices(
     project: Project, server: Server, tmp_path: Path
 ) -> None:
-    # Each try that loses such a device to another loses the server's interface, too.
+    # A start that loses its loop device to another program loses the server's interface too.
     file = tmp_path / "disk"
     file.write_bytes(bytes(1 << 20))
     taker = subprocess.Popen([sys.executable, "-c", _TAKE_LOOP_DEVICES, str(file)])
@@ -321,7 +321,7 @@ def test_a_server_starts_while_others_take_loop_devices(
             project.cloud.compute.start_server(server.id)
             server.wait_until("ACTIVE")
     finally:
-        # It ends with a device given back.
+        # Without the file it gives its device back and ends.
         file.unlink()
         taker.wait(timeout=10)
     server.wait_for_ssh()

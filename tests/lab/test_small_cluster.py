@@ -1,8 +1,10 @@
-"""The thinnest cluster, end to end: one gateway, one control plane, one worker, one more, none."""
+"""The smallest cluster, end to end: one gateway, one control plane, one worker, then one more."""
 
 from __future__ import annotations
 
 import base64
+import functools
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -36,8 +38,9 @@ spec:
 SLEEPER = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, labels: {{app: network}}}}
+metadata: {{name: {name}, labels: {{app: {app}}}}}
 spec:
+  nodeName: {node}
   hostNetwork: {host_network}
   containers:
   - name: sleeper
@@ -46,10 +49,42 @@ spec:
     command: [sleep, "3600"]
 """
 
+WEB_PORT, DNS_PORT = 31080, 31053
+# The image has no server for UDP, so the cluster's own name servers are the other Service.
+NODE_PORTS = f"""
+apiVersion: v1
+kind: Service
+metadata: {{name: web, namespace: default, labels: {{app: node-port}}}}
+spec:
+  type: NodePort
+  selector: {{app: node-port-web}}
+  ports: [{{port: 8080, nodePort: {WEB_PORT}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: dns, namespace: kube-system, labels: {{app: node-port}}}}
+spec:
+  type: NodePort
+  selector: {{k8s-app: kube-dns}}
+  ports: [{{port: 53, protocol: UDP, nodePort: {DNS_PORT}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: web, namespace: default, labels: {{app: node-port-web}}}}
+spec:
+  nodeName: small-worker-0
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: web
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [httpd, -f, -p, "8080", -h, /etc]
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """The cluster, up; whatever happens it is destroyed at the end."""
+    """The cluster; it is destroyed at the end, also after a failure."""
     small = Cluster(
         "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
@@ -90,18 +125,24 @@ def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> 
 
 
 def execute(cluster: Cluster, pod: str, *command: str) -> str:
-    """What a command in a pod says; empty when it fails."""
+    """Run a command in a pod; returns its output, empty when it fails."""
     return cluster.kubectl("exec", pod, "--", *command, check=False).strip()
 
 
 def metadata(cluster: Cluster, pod: str) -> str:
-    """What the cloud's metadata service tells a pod."""
+    """Answer of the cloud's metadata service to a pod; empty without one."""
     url = "http://169.254.169.254/openstack/latest/meta_data.json"
     return execute(cluster, pod, "wget", "-q", "-T", "5", "-O", "-", url)
 
 
+def start_sleeper(cluster: Cluster, name: str, app: str, node: str, host_network: str) -> None:
+    """Start a pod that does nothing by itself, on that node."""
+    pod = SLEEPER.format(name=name, app=app, node=node, host_network=host_network)
+    cluster.kubectl("apply", "-f", "-", stdin=pod)
+
+
 def boots(cluster: Cluster) -> dict[str, str]:
-    """Which boot each node is in; nothing known while the API is away."""
+    """Node name -> id of its current boot; empty while the API is not available."""
     listed = cluster.kubectl("get", "nodes", "-o", "json", check=False)
     items = json.loads(listed)["items"] if listed else []
     return {n["metadata"]["name"]: n["status"]["nodeInfo"]["bootID"] for n in items}
@@ -109,11 +150,36 @@ def boots(cluster: Cluster) -> dict[str, str]:
 
 def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> None:
     for name, host_network in (("in-nodes", "true"), ("in-pods", "false")):
-        pod = SLEEPER.format(name=name, host_network=host_network)
-        cluster.kubectl("apply", "-f", "-", stdin=pod)
+        start_sleeper(cluster, name, "network", "small-worker-0", host_network)
     cluster.kubectl("wait", "--for=condition=Ready", "pod", "-l", "app=network", "--timeout=120s")
     assert "small-worker-0" in metadata(cluster, "in-nodes")
     assert metadata(cluster, "in-pods") == ""
+
+
+def test_a_node_port_answers_every_node_at_every_other_nodes_address(cluster: Cluster) -> None:
+    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    assert len(addresses) == 2
+    cluster.kubectl("apply", "-f", "-", stdin=NODE_PORTS)
+    for node in addresses:
+        start_sleeper(cluster, f"on-{node}", "node-port", node, "true")
+    ready = ("--for=condition=Ready", "pod", "--timeout=120s")
+    cluster.kubectl("wait", *ready, "-l", "app in (node-port, node-port-web)")
+
+    def tcp_answers(client: str, address: str) -> bool:
+        url = f"http://{address}:{WEB_PORT}/hostname"
+        return execute(cluster, client, "wget", "-q", "-T", "5", "-O", "-", url) == "web"
+
+    def udp_answers(client: str, address: str) -> bool:
+        name = "kubernetes.default.svc.cluster.local"
+        server = f"{address}:{DNS_PORT}"
+        return "Name:" in execute(cluster, client, "nslookup", "-type=a", name, server)
+
+    for node, other in itertools.permutations(addresses, 2):
+        for protocol, answers in (("TCP", tcp_answers), ("UDP", udp_answers)):
+            asked = functools.partial(answers, f"on-{node}", addresses[other])
+            until(asked, f"an answer by {protocol} from {other} to {node}", 60)
+    cluster.kubectl("delete", "pods", "-l", "app in (node-port, node-port-web)", "--now")
+    cluster.kubectl("delete", "services", "-A", "-l", "app=node-port")
 
 
 def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
@@ -121,7 +187,7 @@ def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
     cluster.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=180s")
     assert execute(cluster, "writer", "cat", "/data/file") == "kept"
     assert len(openstack("volume", "list")) == 1
-    # It stays: destroy must find and delete it.
+    # The volume stays: destroy must find and delete it.
 
 
 def test_everything_comes_back_after_a_power_cut(cluster: Cluster) -> None:
@@ -144,7 +210,7 @@ def test_everything_comes_back_after_a_power_cut(cluster: Cluster) -> None:
     cluster.kubectl("delete", "pod", "-l", "app=network", "--wait=false")
 
 
-def test_what_every_live_cluster_must_do(cluster: Cluster) -> None:
+def test_the_smoke_tests_pass(cluster: Cluster) -> None:
     checks = run(
         *(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/smoke"),
         KUBECONFIG=str(cluster.kubeconfig),

@@ -1,4 +1,4 @@
-"""Kubernetes goes up a minor by one key: no machine is replaced, workers are drained in turn."""
+"""One key upgrades Kubernetes by a minor: no machine is replaced, workers are drained in turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lab.cluster import Cluster, openstack
 NEW, OLD = versions.KUBERNETES_RELEASES
 NODES = ["upgrade-control-plane-0", "upgrade-worker-0", "upgrade-worker-1"]
 
-# Two pods of which one must always be there: a drain has to wait for the other one.
+# Two pods, one of which must always be available: a drain has to wait for the other.
 WEB = """
 apiVersion: apps/v1
 kind: Deployment
@@ -51,26 +51,26 @@ def cluster() -> Iterator[Cluster]:
 
 
 def versions_of(cluster: Cluster) -> dict[str, str]:
-    """Each node's kubelet."""
+    """Node name -> version of its kubelet."""
     listed = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"] for n in listed}
 
 
 def servers() -> dict[str, str]:
-    """Name to id of the cluster's servers."""
+    """Name -> id of the cluster's servers."""
     listed = openstack("server", "list", "--name", "^upgrade-")
     return {server["Name"]: server["ID"] for server in listed}
 
 
 def events(cluster: Cluster, reason: str) -> list[tuple[str, str]]:
-    """When and to whom it happened, in order."""
+    """Times and object names of the events with this reason, in order."""
     listed = json.loads(
         cluster.kubectl("get", "events", "-A", f"--field-selector=reason={reason}", "-o", "json")
     )["items"]
     return sorted((e["metadata"]["creationTimestamp"], e["involvedObject"]["name"]) for e in listed)
 
 
-def test_it_begins_with_the_older_release(cluster: Cluster) -> None:
+def test_the_cluster_starts_with_the_older_release(cluster: Cluster) -> None:
     assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
 
 
@@ -83,7 +83,7 @@ def test_a_release_that_skips_or_goes_back_is_refused(cluster: Cluster) -> None:
     cluster.stack.configure({"kubernetesVersion": OLD})
 
 
-def test_a_release_that_does_not_exist_changes_nothing_and_can_be_taken_back(
+def test_a_release_that_does_not_exist_changes_nothing_and_can_be_corrected(
     cluster: Cluster,
 ) -> None:
     typo = f"{OLD}9"
@@ -111,7 +111,7 @@ def test_one_key_brings_every_node_to_the_newer_release(cluster: Cluster) -> Non
 
 
 def test_each_worker_was_drained_and_is_in_use_again(cluster: Cluster) -> None:
-    # A kubelet says it again when it starts anew.
+    # A kubelet repeats the event when it restarts.
     drained = dict.fromkeys(name for _, name in events(cluster, "NodeNotSchedulable"))
     assert list(drained) == ["upgrade-worker-0", "upgrade-worker-1"]
     nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]

@@ -1,4 +1,4 @@
-"""Who answers, for how long nobody does, and a server that loses its power."""
+"""Observe for how long an address does not answer, and crash a server."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def reachable(address: str, port: int, patience: float = 2.0) -> bool:
 
 
 @contextmanager
-def targets(address: str, port: int) -> Iterator[list[float]]:
-    """When the port answered while the block ran, asked some fifteen times a second."""
+def answer_times(address: str, port: int) -> Iterator[list[float]]:
+    """Collect the times at which the port answered, asked some fifteen times a second."""
     answers: list[float] = []
     over = threading.Event()
 
@@ -42,7 +42,7 @@ def targets(address: str, port: int) -> Iterator[list[float]]:
 
 
 def crash(server_id: str) -> None:
-    """End a server's first process, as a power cut would."""
+    """Kill a server's first process, as a power cut would."""
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
         if words.startswith("[lxc monitor]") and server_id in words:
@@ -53,5 +53,5 @@ def crash(server_id: str) -> None:
 
 
 def longest_silence(answers: Sequence[float]) -> float:
-    """Seconds between two answers, where they are the furthest apart."""
+    """Return the most seconds between two answers."""
     return max(later - before for before, later in itertools.pairwise(answers))

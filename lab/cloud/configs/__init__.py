@@ -21,7 +21,7 @@ SERVICES = (infrastructure, keystone, glance, placement, nova, neutron, cinder)
 
 
 def write(secrets: Secrets) -> None:
-    """Write every file; they hold passwords, so only root may read them."""
+    """Write every file, readable by root only: they contain passwords."""
     for service in SERVICES:
         for name, text in service.files(secrets).items():
             path = ETC / name

@@ -1,4 +1,4 @@
-"""What the services' files have in common."""
+"""Sections that the services' files have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.cloud.layout import KEYSTONE, LOOPBACK, REGION, VENV_BIN
 from lab.cloud.secrets import Secrets
 from lab.paths import STATE
 
-# A list is an option that is given several times.
+# A list is an option that occurs several times.
 Value = str | int | float | bool | list[str]
 Sections = Mapping[str, Mapping[str, Value]]
 
@@ -34,12 +34,12 @@ def database(name: str, secrets: Secrets) -> dict[str, Value]:
 
 
 def transport_url(secrets: Secrets) -> str:
-    """Where RabbitMQ listens."""
+    """URL of RabbitMQ."""
     return f"rabbit://lab:{secrets.messages}@{LOOPBACK}:5672/"
 
 
 def credentials(user: str, secrets: Secrets) -> dict[str, Value]:
-    """How a service logs in to Keystone."""
+    """Options with which a service logs in to Keystone."""
     return {
         "auth_type": "password",
         "auth_url": f"{KEYSTONE}/v3",
@@ -64,7 +64,7 @@ def authtoken(user: str, secrets: Secrets) -> dict[str, Value]:
 
 
 def service_user(user: str, secrets: Secrets) -> dict[str, Value]:
-    """A [service_user] section: long jobs go on when the user's token has expired."""
+    """A [service_user] section: long jobs continue after the user's token has expired."""
     return {**credentials(user, secrets), "send_service_user_token": True}
 
 
@@ -79,7 +79,7 @@ def privsep(configuration: str) -> dict[str, Value]:
     return {"helper_command": helper}
 
 
-# On two cores that start a cluster nothing is dead because it was silent for a minute.
+# On two cores that start a cluster, a service may be silent for a minute without being down.
 PATIENT: dict[str, Value] = {"rpc_response_timeout": 240}
 SERVICE_DOWN_TIME = 240
 

@@ -1,4 +1,4 @@
-"""MariaDB, RabbitMQ and what else is no OpenStack service. All on loopback only."""
+"""MariaDB, RabbitMQ and the other programs that are not part of OpenStack; all on loopback."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def files(secrets: Secrets) -> dict[str, str]:
         "mariadb.cnf": MARIADB,
         "rabbitmq/rabbitmq.conf": RABBITMQ.format(loopback=LOOPBACK, password=secrets.messages),
         "rabbitmq/enabled_plugins": "[].\n",
-        # Nothing answers here, and says so at once: no name look-up ever waits for a time-out.
+        # Nothing listens there, so every lookup is refused at once instead of timing out.
         "resolv.conf": f"nameserver {LOOPBACK}\noptions timeout:1 attempts:1\n",
     }

@@ -20,7 +20,7 @@ def files(secrets: Secrets) -> dict[str, str]:
         "token": {"provider": "fernet", "expiration": 86400},
         "fernet_tokens": {"key_repository": str(ETC / "keystone" / "fernet-keys")},
         "credential": {"key_repository": str(ETC / "keystone" / "credential-keys")},
-        # The cheapest the library allows: the lab's passwords are random, not chosen by people.
+        # The fewest that the library allows: the lab's passwords are long and random.
         "identity": {"password_hash_rounds": 4},
     }
     return {"keystone/keystone.conf": ini(sections)}

@@ -52,9 +52,9 @@ def files(secrets: Secrets) -> dict[str, str]:
             "dhcp_agents_per_network": 1,
             "use_stderr": True,
         },
-        # The linuxbridge agent has been experimental since 2023: one has to say so.
+        # The linuxbridge agent has been experimental since 2023 and must be enabled explicitly.
         "experimental": {"linuxbridge": True},
-        # Everything runs as root already; `env` stands where sudo would.
+        # Everything runs as root already, so `env` takes the place of sudo.
         "agent": {"root_helper": "env", "report_interval": 10, "use_helper_for_ns_read": False},
         "database": database("neutron", secrets),
         "keystone_authtoken": authtoken("neutron", secrets),
@@ -101,7 +101,7 @@ def files(secrets: Secrets) -> dict[str, str]:
         "DEFAULT": {
             "interface_driver": "linuxbridge",
             "enable_isolated_metadata": True,
-            # dnsmasq knows the servers' names and refuses every other at once.
+            # dnsmasq knows the servers' names and refuses all others at once.
             "dnsmasq_local_resolv": False,
             "dnsmasq_config_file": str(ETC / "neutron" / "dnsmasq.conf"),
             "resync_interval": 10,
@@ -116,7 +116,7 @@ def files(secrets: Secrets) -> dict[str, str]:
         },
     }
     return {
-        # As nobody, its default, dnsmasq could not read its own files below the state folder.
+        # As its default user, `nobody`, dnsmasq could not read its files below the state folder.
         "neutron/dnsmasq.conf": "user=root\ngroup=root\n",
         "neutron/neutron.conf": ini(server),
         "neutron/ml2.ini": ini(ml2),

@@ -34,7 +34,7 @@ from lab.paths import STATE
 
 # The driver's package appears below nova.virt through a link, see install.link_drivers.
 COMPUTE_DRIVER = "nova_lxc.driver.LxcDriver"
-# All of Nova's own but one, which the lab replaces: found through PYTHONPATH=lab/drivers.
+# Nova's own, except the last one, which the lab replaces: found through PYTHONPATH=lab/drivers.
 FILTERS = [
     "nova.scheduler.filters.compute_filter.ComputeFilter",
     "nova.scheduler.filters.compute_capabilities_filter.ComputeCapabilitiesFilter",
@@ -78,7 +78,7 @@ def files(secrets: Secrets) -> dict[str, str]:
             "running_deleted_instance_poll_interval": 60,
             "sync_power_state_interval": 30,
             "heal_instance_info_cache_interval": 30,
-            # What was resized waits for the user's confirmation no longer than a minute.
+            # Resizes are confirmed after a minute if the user does not do it.
             "resize_confirm_window": 60,
             "allow_resize_to_same_host": True,
             "max_concurrent_builds": 4,
@@ -97,11 +97,11 @@ def files(secrets: Secrets) -> dict[str, str]:
             "enabled": True,
             "backend": "dogpile.cache.pymemcache",
             "memcache_servers": f"{LOOPBACK}:11211",
-            # A restarted memcached has closed the connections that the pool still holds.
+            # After a restart of memcached the pool still holds closed connections.
             "enable_retry_client": True,
             "retry_attempts": 3,
         },
-        # Images that Glance has no more: each takes a gigabyte, and 40 minutes are long here.
+        # Removes cached images that Glance no longer has: each takes a gigabyte.
         "image_cache": {"manager_interval": 300},
         "conductor": {"workers": 1},
         "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
@@ -149,6 +149,6 @@ def files(secrets: Secrets) -> dict[str, str]:
         "privsep_osbrick": privsep(str(path)),
         "os_vif_linux_bridge": {"use_ipv6": False},
     }
-    # The compute service reaches the databases through the conductor only, and checks that.
+    # The compute service may reach the databases only through the conductor, and checks that.
     compute = {n: v for n, v in sections.items() if n not in ("database", "api_database")}
     return {"nova/nova.conf": ini(sections), "nova/nova-compute.conf": ini(compute)}

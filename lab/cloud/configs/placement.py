@@ -1,4 +1,4 @@
-"""Placement: what fits where."""
+"""Placement: the inventory of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the project's own program uses of OpenStack, in small: `want` says what there is now."""
+"""A small program with the OpenStack resources of the project's own, as `want` lists them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pulumi_openstack as openstack
 from tests.lab.programs.cloud import networks, servers
 
 config = pulumi.Config()
-# Set anew for each step of the test.
+# Set for each step of the test.
 want: dict[str, Any] = config.require_object("want")
 public_key = config.require("publicKey")
 

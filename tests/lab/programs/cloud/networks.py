@@ -1,4 +1,4 @@
-"""A network with a way out, ports with fixed addresses, one address that moves between them."""
+"""A network with a router, ports with fixed addresses, one address that moves between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VRRP = "112"
 
 
 class Network:
-    """`ports_open` lets everybody in; `moving` lets the moving address through each port."""
+    """The network; `ports_open` are open to all, `moving` allows the moving address everywhere."""
 
     def __init__(self, ports_open: Iterable[int], moving: bool, names: Sequence[str]) -> None:
         self.network = openstack.networking.Network("network", name="network")
@@ -46,7 +46,7 @@ class Network:
             name: self._port(name, address, pairs if moving else [])
             for name, address in ADDRESSES.items()
         }
-        # No server has it: it holds the address, and the floating IP points at it.
+        # No server has this port: it reserves the address, and the floating IP points to it.
         self.ports["moving"] = self._port("moving", MOVING, [])
         self.floating = {name: self._floating(name) for name in names}
 

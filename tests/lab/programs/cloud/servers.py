@@ -1,4 +1,4 @@
-"""Servers from an image or from a volume, in groups or not, and a volume for data."""
+"""Servers from an image or a volume, with or without a group, and a data volume."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pulumi_openstack as openstack
 
 @functools.cache
 def group(policy: str, most: int) -> openstack.compute.ServerGroup:
-    """One group for each policy; `most` is how many of its servers a host may have."""
+    """Server group of a policy; a host may have `most` of its servers."""
     rules = openstack.compute.ServerGroupRulesArgs(max_server_per_host=most) if most else None
     return openstack.compute.ServerGroup(policy, name=policy, policies=policy, rules=rules)
 
@@ -22,7 +22,7 @@ def server(
     port: openstack.networking.Port,
     settings: dict[str, Any],
 ) -> openstack.compute.Instance:
-    """A server as `settings` say; a changed image or flavor changes it in place."""
+    """Server with these settings; a changed image or flavor changes it in place."""
     hints = []
     if "policy" in settings:
         made = group(settings["policy"], settings.get("most", 0))
