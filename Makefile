@@ -22,15 +22,16 @@ help: ## Say what can be made.
 venv: .venv/.installed ## Install what development needs into .venv.
 
 .PHONY: lint
-lint: venv ## Check style and types: ruff, mypy, shellcheck, shfmt.
+lint: venv ## Check style, types and layers: ruff, mypy, import-linter, shellcheck, shfmt.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(TYPED)
-	$(if $(SHELL_FILES),shellcheck $(SHELL_FILES))
-	$(if $(SHELL_FILES),shfmt -i 2 -ci -d $(SHELL_FILES))
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/shellcheck $(SHELL_FILES)
+	$(BIN)/shfmt -i 2 -ci -d $(SHELL_FILES)
 
 .PHONY: test
-test: lint ## Lint, and run the tests that need neither root nor a cloud.
+test: lint ## Lint, and run the tests that need no cloud; ends with what was skipped, and why.
 	$(BIN)/pytest -q
 
 .PHONY: smoke
@@ -41,10 +42,14 @@ smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could no
 generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md from the models.
 	$(BIN)/python -m docs.generate
 
+# One lock for every Python and system; hashes make pip refuse what was not locked.
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-header --no-annotate --no-emit-index-url
+
 .PHONY: requirements
-requirements: ## Pin requirements.txt and requirements-dev.txt anew.
-	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements.txt requirements.in
-	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url -o requirements-dev.txt requirements-dev.in
+requirements: venv ## Lock the newest Python packages in requirements.txt and requirements-dev.txt.
+	$(LOCK) -o requirements.txt requirements.in
+	$(LOCK) -o requirements-dev.txt requirements-dev.in
 
 LAB = $(BIN)/python -m lab
 
@@ -69,7 +74,7 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 
 # Each makes a cluster of its own, and destroys it.
 CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
-  test_bad_input.py test_mirror.py test_backup.py
+  test_update.py test_bad_input.py test_mirror.py test_backup.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
 
