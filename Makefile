@@ -102,6 +102,6 @@ bench-cold: venv ## Time the very first start, with no cache: half an hour (root
 	$(BIN)/python -m bench.cold
 
 .PHONY: bench
-bench: lab-cloud ## Time pulumi up beside bare kubeadm, small updates, and large previews (root).
+bench: lab-cloud ## Time pulumi up against bare kubeadm, small updates, and large previews (root).
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.preview
