@@ -23,6 +23,9 @@ _SMALLEST_SERVICE_PREFIX = 24
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
 _ELECTION_HEARTBEATS = 5
 
+# What Cinder CSI and the cloud controller mark volumes and load balancers with in every cluster that
+# was given no name: `pulumi destroy` would delete theirs.
+_RESERVED_CLUSTER = "kubernetes"
 RESERVED_POOLS = ("gateway", "control-plane", "worker")
 
 _Check = Callable[[Cluster], Iterable[Fault]]
@@ -161,6 +164,17 @@ def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
         without = [f"{path}.{key}" for path, role in roles if getattr(role, key) is None]
         if without and getattr(cluster, key) is None:
             yield Fault(key, MISSING, f"must be set, or each of {', '.join(without)} instead")
+
+
+@_rule("clusterName")
+def _cluster_name_is_free(cluster: Cluster) -> Iterator[Fault]:
+    if cluster.cluster_name == _RESERVED_CLUSTER:
+        yield Fault(
+            "clusterName",
+            cluster.cluster_name,
+            "is the default name of Cinder CSI and the cloud controller, by which other clusters "
+            "of the project may have marked their volumes; choose another name",
+        )
 
 
 @_rule("workerPools")

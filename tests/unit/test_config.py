@@ -144,6 +144,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "is one of the reserved names gateway, control-plane, worker",
         ),
         ({"workerPools": [{"name": "a"}, {"name": "a"}]}, "another pool has this name"),
+        ({"clusterName": "kubernetes"}, "is the default name of Cinder CSI"),
         ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, but at most 63"),
         ({"workerPools": [{"name": "a", "count": -1}]}, "workerPools[0].count = -1: must be"),
         ({"worker": {"labels": {"a b": "c"}}}, "worker.labels.a b = a b: must be `name` or"),
