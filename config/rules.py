@@ -23,7 +23,7 @@ _SMALLEST_SERVICE_PREFIX = 24
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
 _ELECTION_HEARTBEATS = 5
 
-# What Cinder CSI and the cloud controller mark volumes and load balancers with in every cluster that
+# Cinder CSI and the cloud controller mark volumes and load balancers with it in every cluster that
 # was given no name: `pulumi destroy` would delete theirs.
 _RESERVED_CLUSTER = "kubernetes"
 RESERVED_POOLS = ("gateway", "control-plane", "worker")
