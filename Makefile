@@ -32,7 +32,7 @@ lint: venv ## Check style, types and layers: ruff, mypy, import-linter, shellche
 
 .PHONY: test
 test: lint ## Lint, and run the tests that need no cloud; ends with what was skipped, and why.
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist worksteal
 
 .PHONY: smoke
 smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.

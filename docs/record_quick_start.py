@@ -68,7 +68,12 @@ class Recording:
     def __init__(self, start: Callable[[str], Sequence[str]], environment: Mapping[str, str]):
         """`start` gives the command line that runs a typed command."""
         self._start = start
-        self._environment = {**environment, "TERM": "xterm-256color"}
+        # The recording's terminal has a size of its own.
+        size = ("COLUMNS", "LINES")
+        self._environment = {
+            **{key: value for key, value in environment.items() if key not in size},
+            "TERM": "xterm-256color",
+        }
         self._now = 0.0
         self.events: list[Event] = []
 
