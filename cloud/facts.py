@@ -1,4 +1,4 @@
-"""What the cloud has and allows, as far as a cluster's configuration needs it.
+"""The resources and limits of the cloud, as far as a cluster's configuration needs it.
 
 None, or a missing key, means that the cloud did not answer; the checks then accept anything.
 """

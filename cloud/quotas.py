@@ -1,4 +1,4 @@
-"""How much of the project's quotas a cluster needs in addition to what it has."""
+"""The share of the project's quotas that a cluster needs in addition to what it has."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _PORTS_OF_A_NEW_NETWORK = 2
 
 
 def needs(cluster: Cluster, facts: Facts) -> dict[str, int]:
-    """How much more of each quota the cluster needs than it uses now, by the quota's name.
+    """The amount of each quota that the cluster needs beyond what it uses, by the quota's name.
 
     The old server is deleted before the new one is made, so a larger flavor needs the difference.
     """

@@ -18,7 +18,7 @@ class Role:
     """The key that the flavor comes from: the role's own, or the one for all roles."""
     image_key: str
     group: str
-    """What the servers' names have in common, after the cluster's: `control-plane`."""
+    """The part of the servers' names after the cluster's: `control-plane`."""
     count: int
     servers: Servers
     more_volumes: Mapping[str, int]

@@ -105,7 +105,7 @@ class Addons(pulumi.ComponentResource):
         )
 
     def _foundation(self) -> list[pulumi.Resource]:
-        """What every ordinary pod needs."""
+        """Install what every ordinary pod needs."""
         cluster, settings, installer = self._context.cluster, self._settings, self._installer
         installed: list[pulumi.Resource] = []
         if settings.cni.kind == "cilium":
@@ -143,7 +143,7 @@ class Addons(pulumi.ComponentResource):
         }
 
     def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:
-        """What extends Kubernetes itself; it runs without any worker."""
+        """Install extensions of Kubernetes itself, which run without any worker."""
         cluster, settings, installer = self._context.cluster, self._settings, self._installer
         if settings.metrics_server.enabled:
             metrics_server.install(installer, settings.metrics_server, after=after)
@@ -160,7 +160,7 @@ class Addons(pulumi.ComponentResource):
             )
 
     def _services(self, after: Sequence[pulumi.Resource]) -> None:
-        """What runs on the workers."""
+        """Install what runs on the workers."""
         cluster, settings, installer = self._context.cluster, self._settings, self._installer
         # What is monitored has objects of kinds that come with the monitoring.
         after_monitoring = [*after]

@@ -1,4 +1,4 @@
-"""What the components of one cluster share."""
+"""The context that the components of one cluster share."""
 
 from __future__ import annotations
 

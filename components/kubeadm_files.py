@@ -67,7 +67,7 @@ def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
 
 
 def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]:
-    """What the API server reads in /etc/kubernetes, below `etc/`."""
+    """The files that the API server reads in /etc/kubernetes, below `etc/`."""
     files: dict[str, pulumi.Input[str]] = {
         "etc/encryption.yaml": pki.encryption_key.apply(
             lambda key: kubeadm.encryption_configuration(key, encrypt=cluster.encryption_at_rest)

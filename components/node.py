@@ -20,7 +20,7 @@ CLUSTER_SCRIPTS = ("lib", "cluster")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeContext(Context):
-    """What control planes and workers share."""
+    """The context of control planes and workers."""
 
     gateway: Gateway
 

@@ -117,7 +117,7 @@ class Recording:
 def _in_a_terminal(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[Event], float, int]:
-    """What a command printed and when, how long it took, and its exit status."""
+    """Run a command; return its output with times, its duration in seconds and its exit status."""
     terminal, its_side = os.openpty()
     ioctl(its_side, TIOCSWINSZ, pack("HHHH", ROWS, COLUMNS, 0, 0))
     began = time.monotonic()

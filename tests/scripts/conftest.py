@@ -83,7 +83,7 @@ SYSTEMD_CAT = '#!/bin/bash\ncat >>"${0%/*}/journal"\n'
 
 
 class Result:
-    """How a script ended."""
+    """The end of a script: status and output."""
 
     def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
         self.status = done.returncode
@@ -154,7 +154,7 @@ class Machine:
         times: int = 0,
         does: str = "",
     ) -> None:
-        """What a fake does when its command line matches; the latest rule counts most.
+        """Let a fake do this when its command line matches; the latest rule counts most.
 
         `times` 0 means always; `does` is Python that the fake runs.
         """
@@ -206,7 +206,7 @@ class Machine:
 
     @property
     def journal(self) -> str:
-        """What went to the journal in all runs."""
+        """The journal of all runs."""
         return (self.fakes / "journal").read_text()
 
     def called(self, text: str) -> list[str]:

@@ -17,7 +17,7 @@ METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
 
 
 def store(machine: Machine, pattern: str, answer: str = "", status: str = "200") -> None:
-    """What the object store answers to requests that match."""
+    """Let the object store answer requests that match."""
     machine.answer(f"^curl .*{pattern}", does=STORE.format(answer=answer, status=status))
 
 

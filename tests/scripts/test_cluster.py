@@ -1,4 +1,4 @@
-"""What the scripts of cluster/ share: tokens, the discovery file, etcd on other control planes."""
+"""Shared files of cluster/: tokens, the discovery file, etcd on other control planes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ STORED = hashlib.sha256(b"kubeadm-init.yaml\n---\n").hexdigest()
 
 
 def others(machine: Machine, **answers: str) -> None:
-    """What the other control planes' ports say: `a22=READY` for 10.8.0.22; the rest are dead."""
+    """Answers of the other control planes' ports: `a22=READY` for 10.8.0.22; the rest are dead."""
     for last in range(22, 26):
         address = f"10.8.0.{last}"
         text = answers.get(f"a{last}", DEAD).format(address=address)

@@ -1,4 +1,4 @@
-"""What a user is told when the cloud cannot host a configuration."""
+"""Messages to a user whose cloud cannot host the configuration."""
 
 from collections.abc import Mapping
 from dataclasses import replace

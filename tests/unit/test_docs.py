@@ -1,4 +1,4 @@
-"""What the documents say about versions, keys, files, messages and resources is so."""
+"""The documents are true about versions, keys, files, messages and resources."""
 
 import importlib.util
 import re

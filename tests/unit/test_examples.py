@@ -13,7 +13,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("Pulumi.*.yaml"))
 
 
 def values(path: Path) -> dict[str, Any]:
-    """What an example sets; keys of other namespaces are the provider's."""
+    """The keys that an example sets; keys of other namespaces are the provider's."""
     config = yaml.safe_load(path.read_text())["config"]
     prefix = f"{PROJECT}:"
     assert {key for key in config if not key.startswith(prefix)} == {"openstack:cloud"}

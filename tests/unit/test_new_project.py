@@ -1,4 +1,4 @@
-"""What `pulumi new` asks for makes a configuration, and the project may have another name."""
+"""The answers to `pulumi new` make a configuration, and the project may have another name."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -35,7 +35,7 @@ def made() -> Run:
 
 
 def folder(of: Recorded) -> dict[str, str]:
-    """What a command's script gets."""
+    """The folder that a command's script is sent."""
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(of.inputs["stdin"]))) as tar:
         opened = {name: tar.extractfile(name) for name in tar.getnames()}
         return {name: file.read().decode() for name, file in opened.items() if file}

@@ -1,4 +1,4 @@
-"""What the workflows' own shell does."""
+"""The shell of the workflows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a machine needs to join: a bootstrap token and the discovery file. Sourced, never run.
+# Credentials for a machine that joins: a bootstrap token and the discovery file. Sourced, never run.
 
 # mint_token: sets `token`, which is valid for 15 minutes and deleted when this script ends.
 mint_token() {

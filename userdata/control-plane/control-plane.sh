@@ -88,11 +88,6 @@ configure() {
   log "this control plane is a member of the cluster"
 }
 
-install_programs() {
-  step "packages and programs"
-  bash "$HERE/install/install.sh" all || die "install.sh all failed" containerd.service
-}
-
 wait_for_own_api() {
   wait_for 240 "the API server of this machine" own_api_is_ready ||
     die "the API server of this machine is not ready; the log of its container is in /var/log/pods" kubelet.service

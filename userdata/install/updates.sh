@@ -35,7 +35,7 @@ update_time() {
   done
 }
 
-# What the timer runs. needrestart must not restart containerd or the kubelet.
+# Run by the timer. needrestart must not restart containerd or the kubelet.
 update() {
   step "security updates"
   apt_update

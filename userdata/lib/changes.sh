@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What was changed and is perhaps not in force yet. Sourced by lib.sh.
+# Changes that are perhaps not in force yet. Sourced by lib.sh.
 
 CHANGED=()    # paths that were changed since this script last ended well
 UNFINISHED='' # the file that says so to the next run, should this one be interrupted

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How a script ends: cleanups, signals, unexpected errors. Sourced by lib.sh.
+# The end of a script: cleanups, signals, unexpected errors. Sourced by lib.sh.
 
 CLEANUPS=() # commands to run on the way out, last first
 

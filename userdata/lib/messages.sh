@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run says: to its caller and to the journal. Sourced by lib.sh.
+# Messages of a run, to its caller and to the journal. Sourced by lib.sh.
 
 STEP=start
 

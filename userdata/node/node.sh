@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# What kubeadm and the kubelet made of this machine. Sourced, never run.
+# The machine as a node: its programs, and the state that kubeadm and the kubelet have left. Sourced,
+# never run.
 #
 # `attempt` says that kubeadm was started, `member` that it finished: with the first and without
 # the second, the last run was interrupted.
+
+install_programs() {
+  step "packages and programs"
+  bash "$HERE/install/install.sh" all || die "install.sh all failed" containerd.service
+}
 
 is_member() {
   [[ -e $STATE_DIR/member && -e $KUBERNETES_DIR/kubelet.conf ]]

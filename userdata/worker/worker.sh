@@ -39,11 +39,6 @@ configure() {
   log "configured"
 }
 
-install_programs() {
-  step "packages and programs"
-  bash "$HERE/install/install.sh" all || die "install.sh all failed" containerd.service
-}
-
 upgrade() {
   is_member || die "this machine is not in a cluster: there is nothing to upgrade"
   step "upgrade from $(kubelet_version) to $KUBERNETES_VERSION"

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from tests.scripts.conftest import Machine, Result
-from tests.scripts.membership import (
+from tests.scripts.membership.conftest import (
     CORDON,
-    MakeMachine,
     answer_nodes,
-    control_plane,
     etcd_member,
     healthy,
     node,
-    worker,
 )
-
-
-@pytest.fixture
-def make(make_machine: MakeMachine) -> Callable[..., Machine]:
-    """The active gateway with the folder of a worker's membership."""
-    return partial(worker, make_machine)
-
-
-@pytest.fixture
-def make_control_plane(make_machine: MakeMachine) -> Callable[..., Machine]:
-    """The active gateway with the folder of a control plane's membership."""
-    return partial(control_plane, make_machine)
 
 
 def drain(machine: Machine) -> Result:

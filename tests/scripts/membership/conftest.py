@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+
+import pytest
 
 from tests.scripts.conftest import COMMON, Machine
 
@@ -19,7 +22,7 @@ MakeMachine = Callable[[Mapping[str, str]], Machine]
 
 
 def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -> str:
-    """What kubectl prints of a Node."""
+    """The line that kubectl prints of a Node."""
     parts = (name, fields.get("cordoned", ""), fields.get("marked", ""),
              fields.get("provider", ""), fields.get("address", "10.8.0.41"),
              fields.get("version", COMMON["KUBERNETES_VERSION"]), ready, message)  # fmt: skip
@@ -36,7 +39,7 @@ def healthy(*lasts: int) -> str:
 
 
 def answer_nodes(machine: Machine, *texts: str, times: int = 0) -> None:
-    """What kubectl prints of all Nodes."""
+    """Let kubectl print these lines of all Nodes."""
     machine.answer("get nodes -o", "".join(f"{text}\n" for text in texts), times=times)
 
 
@@ -78,3 +81,15 @@ def control_plane(make_machine: MakeMachine, **values: str) -> Machine:
     )
     made.answer("endpoint health", healthy(21, 22, 23))
     return made
+
+
+@pytest.fixture
+def make(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a worker's membership."""
+    return partial(worker, make_machine)
+
+
+@pytest.fixture
+def make_control_plane(make_machine: MakeMachine) -> Callable[..., Machine]:
+    """The active gateway with the folder of a control plane's membership."""
+    return partial(control_plane, make_machine)
