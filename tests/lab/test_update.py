@@ -44,6 +44,7 @@ KEPT_KINDS = (
     "openstack:networking/floatingIp:FloatingIp",
     "openstack:identity/applicationCredential:ApplicationCredential",
     "tls:index/privateKey:PrivateKey",
+    "random:index/randomBytes:RandomBytes",
 )
 # Created when a node joins, deleted by a drain.
 MEMBERSHIP = "-membership"

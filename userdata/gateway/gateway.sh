@@ -33,14 +33,8 @@ configure() {
   log "the gateway is configured"
 }
 
-# Which of the gateways this is: sets OWN_INDEX.
 find_own_index() {
-  local address index=0
-  OWN_INDEX=''
-  for address in $GATEWAY_ADDRESSES; do
-    [[ $address != "$NODE_IP" ]] || OWN_INDEX=$index
-    index=$((index + 1))
-  done
+  OWN_INDEX=$(gateway_index)
   [[ -n $OWN_INDEX ]] ||
     die "NODE_IP $NODE_IP is not one of GATEWAY_ADDRESSES ($GATEWAY_ADDRESSES)"
 }

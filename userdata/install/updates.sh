@@ -24,15 +24,11 @@ configure_updates() {
 # update_time: when, and within how long from then. Nodes update at some time of the night, gateways
 # each in an hour of its own: a new HAProxy restarts.
 update_time() {
-  local address index=0
-  if [[ ${ROLE:-} != gateway ]]; then
+  if [[ ${ROLE:-} == gateway ]]; then
+    printf '%02d:00 30m\n' "$(gateway_index)"
+  else
     echo 00:00 4h
-    return
   fi
-  for address in ${GATEWAY_ADDRESSES:-}; do
-    [[ $address != "$NODE_IP" ]] || printf '%02d:00 30m\n' "$index"
-    index=$((index + 1))
-  done
 }
 
 # Run by the timer. needrestart must not restart containerd or the kubelet.

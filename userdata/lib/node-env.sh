@@ -16,6 +16,15 @@ need_env() {
   done
 }
 
+# gateway_index: the number of this gateway; nothing if it is not one of GATEWAY_ADDRESSES.
+gateway_index() {
+  local address index=0
+  for address in ${GATEWAY_ADDRESSES:-}; do
+    [[ $address != "$NODE_IP" ]] || printf '%d' "$index"
+    index=$((index + 1))
+  done
+}
+
 require_root() {
   [[ $EUID -eq 0 || -n $ROOT ]] || die "needs root: sudo bash $SCRIPT $VERB"
 }
