@@ -11,6 +11,9 @@ from addons.installer import Installer
 from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config.models.addons import MetricsServer
 
+# Where every pod finds the cluster's CA, which signs the kubelets' serving certificates.
+CLUSTER_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
 CHART = Chart(
     name="metrics-server",
     version=versions.METRICS_SERVER_CHART,
@@ -21,8 +24,7 @@ CHART = Chart(
 def values() -> dict[str, Any]:
     """Return the values that a kubeadm cluster needs."""
     return {
-        # kubeadm's kubelets sign their own serving certificates.
-        "args": ["--kubelet-insecure-tls"],
+        "args": [f"--kubelet-certificate-authority={CLUSTER_CA}"],
         "tolerations": CONTROL_PLANE_TOLERATIONS,
     }
 

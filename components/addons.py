@@ -33,6 +33,7 @@ from components.node import NodeContext
 from config.load import Secrets
 from config.models.addons import AddonsSettings
 from config.models.cluster import Cluster
+from config.values.kubernetes import seconds
 
 
 class Addons(pulumi.ComponentResource):
@@ -225,6 +226,7 @@ class Addons(pulumi.ComponentResource):
             vip=str(cluster.addresses.vip),
             control_plane_count=cluster.control_plane_count,
             etcd_heartbeat=cluster.etcd.heartbeat_interval,
+            certificate_seconds=seconds(cluster.kubeadm.certificate_validity_period),
             backup_hours=cluster.backup.interval_hours,
             backup_places=cluster.backup.places,
             ingress=settings.ingress.enabled and settings.load_balancer == "gateway",

@@ -14,6 +14,7 @@ from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns
 from components.ssh import Script, connection, environment_file, scripts
 from config import ports
+from config.values.kubernetes import seconds
 
 
 class ControlPlane(pulumi.ComponentResource):
@@ -154,6 +155,9 @@ class ControlPlane(pulumi.ComponentResource):
                 },
                 variables={
                     "INITIALIZE": "true" if index == 0 else "false",
+                    "CERTIFICATE_SECONDS": str(
+                        seconds(cluster.kubeadm.certificate_validity_period)
+                    ),
                     "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },

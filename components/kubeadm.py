@@ -86,6 +86,8 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         )
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
     api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
+    # The kubelets' serving certificates, which the node scripts approve.
+    api_server["kubelet-certificate-authority"] = "/etc/kubernetes/pki/ca.crt"
     volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
     if cluster.oidc is not None:
         api_server |= _oidc_arguments(cluster.oidc)
@@ -99,6 +101,7 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         "kubernetesVersion": cluster.kubernetes_version,
         "controlPlaneEndpoint": f"{cluster.api_name}:{ports.LOCAL_API}",
         "encryptionAlgorithm": "ECDSA-P256",
+        "certificateValidityPeriod": cluster.kubeadm.certificate_validity_period,
         "networking": {
             "podSubnet": str(cluster.pod_cidr),
             "serviceSubnet": str(cluster.service_cidr),
@@ -127,6 +130,7 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
             "kind": "KubeletConfiguration",
             "cgroupDriver": "systemd",
             "rotateCertificates": True,
+            "serverTLSBootstrap": True,
             "shutdownGracePeriod": "30s",
             "shutdownGracePeriodCriticalPods": "10s",
         },

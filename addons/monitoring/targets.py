@@ -15,6 +15,8 @@ class MonitoringTargets:
     control_plane_count: int
     # Milliseconds between the heartbeats of etcd's leader.
     etcd_heartbeat: int
+    # Life of the control planes' certificates.
+    certificate_seconds: int
     # Hours between two snapshots of etcd, and where they are kept.
     backup_hours: int
     backup_places: Sequence[str]

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from config.base import Settings
-from config.values.kubernetes import ComponentConfig, PreflightCheck, Values
+from config.values.kubernetes import CertificateValidity, ComponentConfig, PreflightCheck, Values
 from config.values.machine import DropInName, Toml
 from config.values.network import HttpsUrl
 from config.values.text import Name, Pem
@@ -31,6 +31,9 @@ class Kubeadm(Settings):
 
     ignore_preflight_errors: tuple[PreflightCheck, ...] = ()
     """Preflight checks whose errors are only warnings, such as `NumCPU`."""
+    certificate_validity_period: CertificateValidity = "8760h"
+    """Life of the certificates that kubeadm issues on control planes, in whole hours or minutes:
+    `15m` to `8760h`, a year. They are renewed when a third of it is left."""
 
 
 class Containerd(Settings):

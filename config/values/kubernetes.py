@@ -10,6 +10,11 @@ from config.values.text import matches
 # The largest cluster that Kubernetes supports (kubernetes.io, "Considerations for large clusters").
 _MAX_NODES = 5000
 
+# Seconds. Renewals restart one control plane after the other, within a third of this time.
+_SHORTEST_VALIDITY = 15 * 60
+# kubeadm's default, and the most that it takes without a warning.
+_LONGEST_VALIDITY = 365 * 24 * 3600
+
 
 def _etcd_members(count: int) -> int:
     if count not in (1, 3, 5):
@@ -18,6 +23,17 @@ def _etcd_members(count: int) -> int:
             "than one fewer"
         )
     return count
+
+
+def seconds(duration: str) -> int:
+    """The seconds of a duration in whole hours or minutes, such as `8760h` or `90m`."""
+    return int(duration[:-1]) * {"h": 3600, "m": 60}[duration[-1]]
+
+
+def _certificate_validity(duration: str) -> str:
+    if not _SHORTEST_VALIDITY <= seconds(duration) <= _LONGEST_VALIDITY:
+        raise ValueError("must be from 15m to 8760h")
+    return duration
 
 
 def _without_type(fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
@@ -30,6 +46,11 @@ ControlPlaneCount = Annotated[int, AfterValidator(_etcd_members)]
 WorkerCount = Annotated[int, Field(ge=0, le=_MAX_NODES)]
 PreflightCheck = Annotated[
     str, matches(r"[-\w./]+", "must be the name of one check, such as NumCPU")
+]
+CertificateValidity = Annotated[
+    str,
+    matches(r"[1-9][0-9]{0,6}[hm]", "must be a number of hours or minutes, such as 720h"),
+    AfterValidator(_certificate_validity),
 ]
 ComponentConfig = Annotated[Mapping[str, JsonValue], AfterValidator(_without_type)]
 Values = Mapping[str, JsonValue]

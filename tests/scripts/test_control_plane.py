@@ -52,6 +52,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 "INITIALIZE": "true",
                 "ETCD_DEVICE": "",
                 "ETCD_IMAGE": "r.example/etcd/etcd:v1",
+                "CERTIFICATE_SECONDS": "31536000",
                 **values,
             }
         )
@@ -652,36 +653,6 @@ def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[...
     machine.answer("^crictl ps", "old\n", times=1)
     assert configure(machine).status == 0
     assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
-
-
-def test_certificates_are_renewed_before_they_end(make: Callable[..., Machine]) -> None:
-    machine = member(make())
-    machine.answer("^openssl x509 .*-checkend", status=1)
-    # A container's id, and another one each time it is asked after a stop.
-    machine.answer(
-        "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
-    )
-    assert configure(machine).status == 0
-    assert machine.called("kubeadm certs renew all")
-    assert len(machine.called("crictl stop")) == 4
-
-
-def test_what_an_interrupted_renewal_did_not_restart_is_restarted(
-    make: Callable[..., Machine],
-) -> None:
-    machine = member(make())
-    machine.answer("^openssl x509 .*-checkend", status=1, times=1)
-    machine.answer(
-        "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
-    )
-    machine.answer("^crictl stop", status=1, times=1)
-    assert configure(machine).status == 1
-    machine.rules = [rule for rule in machine.rules if not rule["times"]]
-    assert configure(machine).status == 0
-    assert not machine.called("kubeadm certs renew all")
-    assert len(machine.called("crictl stop")) == 4
-    assert configure(machine).status == 0
-    assert not machine.called("crictl stop")
 
 
 def test_an_api_server_left_without_certificate_by_an_interrupted_run_gets_it_back(

@@ -142,6 +142,15 @@ class TestMonitoring:
             "no alert about backups, and no unreadable metrics",
         )
 
+    def test_no_certificate_of_a_control_plane_expires_unrenewed(self, live: Live) -> None:
+        until(
+            lambda: self.ask(live, "query", query=alerts.EXPIRY_METRIC)["result"],
+            "the expiry of the control planes' certificates",
+            300,
+        )
+        late = 'ALERTS{alertname="CertificateExpires"}'
+        assert self.ask(live, "query", query=late)["result"] == []
+
     def test_alertmanager_receives_the_alert_that_always_fires(self, live: Live) -> None:
         if not live.has("service", ALERTMANAGER, monitoring.NAMESPACE):
             pytest.skip("Alertmanager is not installed")

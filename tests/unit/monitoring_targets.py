@@ -7,6 +7,7 @@ TARGETS = MonitoringTargets(
     vip="10.8.0.10",
     control_plane_count=3,
     etcd_heartbeat=500,
+    certificate_seconds=365 * 24 * 3600,
     ingress=True,
     snapshot_jobs=("nightly", "weekly"),
     snapshot_namespace="snapshots",

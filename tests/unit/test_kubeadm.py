@@ -95,6 +95,7 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     ]
     assert kubelet["failSwapOn"] is False
     assert kubelet["rotateCertificates"] is True
+    assert kubelet["serverTLSBootstrap"] is True
 
 
 @pytest.mark.parametrize("encrypt", [True, False])

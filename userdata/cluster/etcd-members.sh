@@ -10,7 +10,7 @@ etcdctl_elsewhere() {
     return
   while read -r pod node ready; do
     [[ -n $pod && $node != "$NODE_NAME" && $ready == True ]] || continue
-    timeout 30 kubectl --kubeconfig "$FOLDER/kubeconfig" -n kube-system exec "$pod" -- \
+    timeout 30 kubectl --kubeconfig "$ADMIN_KUBECONFIG" -n kube-system exec "$pod" -- \
       "${etcdctl[@]}" </dev/null && return 0
     log "no answer from $pod: trying the next etcd"
   done <<<"$pods"

@@ -3,8 +3,8 @@
 # nothing of its folder stays there.
 #
 #   join.sh join   a worker joins, or is drained and upgraded to another version; then, for each
-#                  role, waits until the node is Ready, sets its labels and taints, and uncordons it
-#                  if these scripts cordoned it
+#                  role, waits until the node is Ready, sets its labels and taints, approves its
+#                  serving certificate, and uncordons it if these scripts cordoned it
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -22,6 +22,8 @@ source "$HERE/cluster/pods.sh"
 source "$HERE/cluster/tokens.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/labels.sh
 source "$HERE/cluster/labels.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
+source "$HERE/cluster/serving-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/workers.sh
 source "$HERE/cluster/workers.sh"
 
@@ -35,6 +37,7 @@ join() {
   wait_for "${READY_TIMEOUT:-600}" "$NODE_NAME to be Ready" node_is_ready || die_of_node
   [[ $ROLE != control-plane ]] || wait_for_api_server
   label_node
+  trust_kubelet
   uncordon
   log "$NODE_NAME is in the cluster"
 }

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # The cluster's API, as its administrator. Sourced, never run.
 
+ADMIN_KUBECONFIG=$FOLDER/kubeconfig
+# A script that a timer runs on a control plane was sent none; kubeadm has made one there.
+[[ -e $ADMIN_KUBECONFIG ]] || ADMIN_KUBECONFIG=$KUBERNETES_DIR/admin.conf
+
 kube() {
-  kubectl --kubeconfig "$FOLDER/kubeconfig" --request-timeout=20s "$@"
+  kubectl --kubeconfig "$ADMIN_KUBECONFIG" --request-timeout=20s "$@"
 }
 
 api_answers() {

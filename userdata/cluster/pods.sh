@@ -11,7 +11,7 @@ evict_pods() {
     [[ $node_ready != Unknown ]] || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.
-    ! run kubectl --kubeconfig "$FOLDER/kubeconfig" drain "$NODE_NAME" --ignore-daemonsets \
+    ! run kubectl --kubeconfig "$ADMIN_KUBECONFIG" drain "$NODE_NAME" --ignore-daemonsets \
       --delete-emptydir-data --timeout=60s || return 0
     # What fails at once will fail again, for example pods without a controller.
     ((SECONDS - began > 10)) || quick=$((quick + 1))

@@ -1,46 +1,61 @@
 #!/usr/bin/env bash
 # The certificates that kubeadm issued on this machine. Sourced, never run.
 
-RENEW_DAYS=45
+CERTIFICATES_METRICS=$METRICS_DIR/certificates.prom
 
-# They are valid for a year; upgrades renew them too.
-renew_certificates() {
-  local file pod pending=$STATE_DIR/renewed
-  step "certificates"
-  for file in "$PKI"/*.crt "$PKI"/etcd/*.crt; do
-    [[ $file != */ca.crt && $file != */front-proxy-ca.crt ]] || continue
-    openssl x509 -noout -checkend $((RENEW_DAYS * 86400)) -in "$file" >/dev/null && continue
-    log "${file##*/} expires within $RENEW_DAYS days: renewing all"
-    : >"$pending"
-    run kubeadm certs renew all || die "kubeadm could not renew the certificates"
-    break
-  done
-  # Also if an earlier run was interrupted before all of them had restarted.
-  [[ -e $pending ]] || return 0
-  for pod in "${STATIC_PODS[@]}"; do
-    restart_static_pod "$pod"
-  done
-  rm -f -- "$pending"
+# certificate_within SECONDS: the file of one that expires within this time, if there is one.
+certificate_within() {
+  local file
+  while read -r file; do
+    ! expires_within "$1" "$file" || {
+      printf '%s\n' "$file"
+      return
+    }
+  done < <(issued_certificates)
 }
 
-# reissue_api_server_certificate CONFIG: kubeadm keeps a certificate that exists, but its names may
-# have changed. The API server reads the new one by itself.
-reissue_api_server_certificate() {
-  rm -f -- "$PKI"/apiserver.{crt,key}.old
-  mv -f -- "$PKI/apiserver.crt" "$PKI/apiserver.crt.old"
-  mv -f -- "$PKI/apiserver.key" "$PKI/apiserver.key.old"
-  run kubeadm init phase certs apiserver --config "$1" || {
-    mv -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.crt"
-    mv -f -- "$PKI/apiserver.key.old" "$PKI/apiserver.key"
-    die "kubeadm could not issue the API server's certificate"
-  }
-  rm -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.key.old"
+# issued_certificates: the files of those that kubeadm renews; a kubeconfig contains one.
+issued_certificates() {
+  local file
+  for file in "$PKI"/*.crt "$PKI"/etcd/*.crt "$KUBERNETES_DIR"/*.conf; do
+    case ${file##*/} in
+      ca.crt | front-proxy-ca.crt | kubelet.conf | bootstrap-kubelet.conf) ;;
+      *) [[ ! -e $file ]] || printf '%s\n' "$file" ;;
+    esac
+  done
 }
 
-# A run that was interrupted there left none; kubeadm writes the certificate after its key.
-restore_api_server_certificate() {
-  [[ ! -e $PKI/apiserver.crt && -e $PKI/apiserver.crt.old ]] || return 0
-  log "an earlier run was interrupted while it renewed the API server's certificate"
-  [[ ! -e $PKI/apiserver.key.old ]] || mv -f -- "$PKI/apiserver.key.old" "$PKI/apiserver.key"
-  mv -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.crt"
+certificate_in() {
+  case $1 in
+    *.conf) sed -n 's/^ *client-certificate-data: //p' "$1" | base64 -d ;;
+    *) cat -- "$1" ;;
+  esac
+}
+
+# expires_within SECONDS FILE: a file without a certificate does not.
+expires_within() {
+  local certificate
+  [[ -e $2 ]] || return 1
+  certificate=$(certificate_in "$2") && [[ -n $certificate ]] || return 1
+  ! openssl x509 -noout -checkend "$1" <<<"$certificate" >/dev/null
+}
+
+expiry_of() {
+  local text
+  text=$(certificate_in "$1" | openssl x509 -noout -enddate) || return
+  date -u -d "${text#notAfter=}" +%Y-%m-%dT%H:%M:%SZ
+}
+
+# For addons/monitoring/alerts/certificates.py.
+report_certificates() {
+  local file metric=openstack_kubernetes_certificate_expiry_timestamp_seconds
+  mkdir -p -- "$METRICS_DIR"
+  {
+    echo "# HELP $metric When a certificate on this control plane expires."
+    echo "# TYPE $metric gauge"
+    for file in $(issued_certificates) "$KUBELET_CERTIFICATE"; do
+      [[ ! -e $file ]] || echo "$metric{certificate=\"${file#"$ROOT"}\"} $(date -d "$(expiry_of "$file")" +%s)"
+    done
+  } >"$CERTIFICATES_METRICS.new"
+  mv -- "$CERTIFICATES_METRICS.new" "$CERTIFICATES_METRICS"
 }

@@ -6,6 +6,8 @@
 #   control-plane.sh alone          when the others are lost for good: etcd continues with this member
 #   control-plane.sh adopt [FOLDER] when all are lost, on the new first one: the next configure
 #                                   continues from etcd's data on the volume, or in a folder next to it
+#   control-plane.sh renew          renews kubeadm's certificates that are due (its timer runs this)
+#   control-plane.sh approve        approves the kubelets' serving certificates (the same timer)
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -24,6 +26,8 @@ source "$HERE/cluster/tokens.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
+source "$HERE/cluster/serving-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
@@ -46,8 +50,16 @@ source "$HERE/control-plane/others.sh"
 source "$HERE/control-plane/kubernetes-files.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/static-pods.sh
 source "$HERE/control-plane/static-pods.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/turn.sh
+source "$HERE/control-plane/turn.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/certificates.sh
 source "$HERE/control-plane/certificates.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/api-server-certificate.sh
+source "$HERE/control-plane/api-server-certificate.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/kubelet-certificate.sh
+source "$HERE/control-plane/kubelet-certificate.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/renew.sh
+source "$HERE/control-plane/renew.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kube-proxy.sh
 source "$HERE/control-plane/kube-proxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubeadm-config.sh
@@ -76,6 +88,7 @@ configure() {
   refuse_foreign_cluster
   drop_one_time_host_key
   if is_member && ! was_removed; then
+    wait_for_turn "pulumi up"
     configure_member
   else
     install_programs
@@ -84,6 +97,8 @@ configure() {
     prepare_etcd_volume
     enter_cluster
   fi
+  trust_kubelet
+  configure_certificates
   configure_backups
   log "this control plane is a member of the cluster"
 }
@@ -99,25 +114,28 @@ own_api_is_ready() {
 
 reset() {
   remove_backups
+  remove_certificates_timer
   reset_node
   clear_etcd_data
 }
 
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
-  API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT
+  API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | reset)
+  configure | alone | adopt | renew | reset)
     lock
     load_bucket
     case $VERB in
       configure) configure ;;
       alone) alone ;;
       adopt) adopt "${@:2}" ;;
+      renew) renew ;;
       reset) reset ;;
     esac
     ;;
+  approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|state|reset|mount" ;;
 esac

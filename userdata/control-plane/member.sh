@@ -26,7 +26,6 @@ configure_member() {
   install_programs
   update_files
   configure_kubeadm
-  renew_certificates
   register_node
   refresh_kubelet_config
   wait_for_own_api

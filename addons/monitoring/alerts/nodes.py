@@ -1,4 +1,4 @@
-"""Alerts about nodes: readiness, certificates and overdue reboots."""
+"""Alerts about nodes: readiness and overdue reboots."""
 
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.targets import MonitoringTargets
@@ -7,13 +7,11 @@ from addons.monitoring.targets import MonitoringTargets
 REBOOT_OVERDUE = "NodeRebootOverdue"
 
 _NODE_READY = 'kube_node_status_condition{job="kube-state-metrics",condition="Ready",status="true"}'
-# The API server's bucket that ends at 30 days, in every notation that Prometheus may use.
-_30_DAYS = 'le=~"2592000|2592000\\\\.0|2\\\\.592e\\\\+06"'
 
 
 def alerts(targets: MonitoringTargets) -> list[Alert]:
     """Return the alerts about nodes; the one about reboots only if something reboots them."""
-    return [_not_ready(), _certificate(), *([_reboot_overdue()] if targets.reboots else [])]
+    return [_not_ready(), *([_reboot_overdue()] if targets.reboots else [])]
 
 
 def _not_ready() -> Alert:
@@ -24,19 +22,6 @@ def _not_ready() -> Alert:
         severity="warning",
         summary="Node {{ $labels.node }} is not Ready.",
         action="See 'A node does not come up' and 'Replace a machine' in docs/operations.md.",
-    )
-
-
-def _certificate() -> Alert:
-    return Alert(
-        name="CertificateExpires",
-        expression="sum(increase(apiserver_client_certificate_expiration_seconds_bucket"
-        f'{{job="apiserver",{_30_DAYS}}}[1h])) > 0',
-        lasting="15m",
-        severity="warning",
-        summary="A client of the API uses a certificate that expires within 30 days.",
-        action="Run pulumi up: it renews the administrator's certificate and those of the "
-        "control planes. See 'Certificates' in docs/operations.md.",
     )
 
 

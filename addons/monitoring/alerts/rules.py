@@ -3,14 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-from addons.monitoring.alerts import etcd, etcd_backups, gateways, nodes, volume_snapshots
+from addons.monitoring.alerts import (
+    certificates,
+    etcd,
+    etcd_backups,
+    gateways,
+    nodes,
+    volume_snapshots,
+)
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.targets import MonitoringTargets
 
 # Alerts of the chart that ours replace: ours know how many etcd members there should be, and that
-# 15 minutes are a long time for a node.
+# 15 minutes are a long time for a node. The one about client certificates fires for every
+# kubeconfig that is meant to be valid for some hours.
 REPLACED_GROUPS = ("etcd",)
-REPLACED_ALERTS = ("KubeNodeNotReady",)
+REPLACED_ALERTS = ("KubeNodeNotReady", "KubeClientCertificateExpiration")
 
 
 def groups(targets: MonitoringTargets) -> dict[str, Sequence[Alert]]:
@@ -19,6 +27,7 @@ def groups(targets: MonitoringTargets) -> dict[str, Sequence[Alert]]:
         "gateways": gateways.alerts(targets),
         "etcd": etcd.alerts(targets),
         "nodes": nodes.alerts(targets),
+        "certificates": certificates.alerts(targets),
         "snapshots": volume_snapshots.alerts(targets),
         "backups": etcd_backups.alerts(targets),
     }

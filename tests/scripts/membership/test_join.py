@@ -37,6 +37,35 @@ def test_a_new_worker_joins_with_a_token_of_its_own(make: Callable[..., Machine]
     assert not machine.called(token.split(".")[1])
 
 
+def test_a_node_serves_with_a_certificate_of_the_cluster_before_it_gets_pods(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
+    machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=2)
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order(
+        "label node demo-worker-0 --overwrite "
+        "node-restriction.kubernetes.io/openstack-kubernetes-address=10.8.0.41",
+        "get certificatesigningrequests",
+        UNCORDON,
+    )
+
+
+def test_a_kubelet_that_the_api_server_does_not_trust_fails_the_join(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.environment["SERVING_TIMEOUT"] = "0"
+    machine.answer(
+        "get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, complains="x509: unknown\n"
+    )
+    result = join(machine)
+    assert result.status == 1
+    assert "does not trust the kubelet of demo-worker-0: x509: unknown" in result.log
+
+
 def test_ssh_checks_the_host_key_it_was_given(make: Callable[..., Machine]) -> None:
     machine = make()
     join(machine)
@@ -209,8 +238,10 @@ def test_labels_and_taints_of_others_stay(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer(RECORDED, "||other:NoSchedule ")
     assert join(machine).status == 0
-    for verb in ("label node", "taint node", "annotate"):
+    for verb in ("taint node", "annotate"):
         assert not machine.called(verb)
+    [labeled] = machine.called("label node")
+    assert labeled.endswith("openstack-kubernetes-address=10.8.0.41")
 
 
 def test_what_is_recorded_already_is_not_recorded_again(make: Callable[..., Machine]) -> None:

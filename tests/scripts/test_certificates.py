@@ -1,0 +1,291 @@
+"""control-plane.sh renew and approve: certificates that no person looks after."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from addons.monitoring.alerts import EXPIRY_METRIC
+from tests.scripts.conftest import COMMON, Machine, Result
+
+STATE = "var/lib/openstack-kubernetes"
+PKI = "etc/kubernetes/pki"
+KUBELET = "var/lib/kubelet/pki/kubelet-client-current.pem"
+DAY = 24 * 3600
+YEAR = 365 * DAY
+MEMBERS = (
+    "1, started, demo-control-plane-0, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
+    "2, started, demo-control-plane-1, https://10.8.0.22:2380, https://10.8.0.22:2379, false\n"
+)
+LEASE = "kubectl .* get lease openstack-kubernetes-turn"
+# A container's id, and another one each time it is asked after a stop.
+RESTARTING = "rule['prints'] = str(len(open(here + '/calls').readlines()))"
+
+
+def certificate(seconds: int) -> str:
+    """One that is valid for so long."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=400))
+        .not_valid_after(now + datetime.timedelta(seconds=seconds))
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def kubeconfig(seconds: int) -> str:
+    data = base64.b64encode(certificate(seconds).encode()).decode()
+    return f"users:\n- name: x\n  user:\n    client-certificate-data: {data}\n"
+
+
+@pytest.fixture
+def machine(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
+    """A member of a healthy cluster of two, with certificates that were renewed yesterday."""
+    made = make_machine(
+        {
+            **COMMON,
+            "ROLE": "control-plane",
+            "NODE_NAME": "demo-control-plane-0",
+            "NODE_IP": "10.8.0.21",
+            "CERTIFICATE_SECONDS": str(YEAR),
+        }
+    )
+    (made.fakes / "openssl").unlink()
+    made.place(f"{STATE}/member", "demo\n")
+    made.place("etc/openstack-kubernetes/kubeadm-init.yaml", "kubeadm's\n")
+    made.place("etc/kubernetes/kubelet.conf", "certificate: a link\n")
+    for name in ("ca", "front-proxy-ca", "etcd/ca"):
+        made.place(f"{PKI}/{name}.crt", certificate(10))
+    for name in ("apiserver", "front-proxy-client", "etcd/server"):
+        made.place(f"{PKI}/{name}.crt", certificate(YEAR - DAY))
+    made.place("etc/kubernetes/admin.conf", kubeconfig(YEAR - DAY))
+    made.place(KUBELET, certificate(YEAR - DAY))
+    made.answer("^crictl ps", does=RESTARTING)
+    made.answer("member list", MEMBERS)
+    made.answer(LEASE, "8|demo-control-plane-0|2026-01-01T00:00:00.000000Z")
+    made.answer(LEASE, times=1)
+    return made
+
+
+def renew(machine: Machine) -> Result:
+    return machine.run("control-plane/control-plane.sh", "renew")
+
+
+def test_young_certificates_stay(machine: Machine) -> None:
+    result = renew(machine)
+    assert result.status == 0, result
+    assert not machine.called("kubeadm")
+    assert not machine.called("crictl stop")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (f"{PKI}/apiserver.crt", certificate(YEAR // 3 - DAY)),
+        (f"{PKI}/etcd/server.crt", certificate(YEAR // 3 - DAY)),
+        ("etc/kubernetes/admin.conf", kubeconfig(YEAR // 3 - DAY)),
+    ],
+)
+def test_all_are_renewed_when_a_third_of_the_life_of_one_is_left(
+    machine: Machine, path: str, text: str
+) -> None:
+    machine.place(path, text)
+    result = renew(machine)
+    assert result.status == 0, result
+    machine.order("create -f -", "kubeadm certs renew all", "crictl stop", "patch lease")
+    assert len(machine.called("crictl stop")) == 4
+    assert not machine.has(f"{STATE}/renewed")
+
+
+def test_the_kubelet_and_the_authorities_are_not_kubeadms_to_renew(machine: Machine) -> None:
+    machine.place("etc/kubernetes/kubelet.conf", kubeconfig(DAY))
+    assert renew(machine).status == 0
+    assert not machine.called("kubeadm certs renew")
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        ("endpoint health", {"status": 1}),
+        ("^curl .*https://10.8.0.22:6443/readyz", {"status": 22}),
+        (LEASE, {"prints": "7|demo-control-plane-1|2099-01-01T00:00:00.000000Z"}),
+        ("create -f -", {"status": 1}),
+    ],
+    ids=["a member of etcd is down", "an API server is down", "another's turn", "another is first"],
+)
+def test_a_renewal_waits_for_its_turn(
+    machine: Machine, rule: str, answer: dict[str, object]
+) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
+    machine.answer(rule, **answer)  # type: ignore[arg-type]
+    result = renew(machine)
+    assert result.status == 0, result
+    assert not machine.called("kubeadm")
+    assert not machine.called("crictl stop")
+
+
+def test_the_turn_of_a_lost_control_plane_ends(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
+    machine.answer(LEASE, "7|demo-control-plane-1|2026-01-01T00:00:00.000000Z")
+    assert renew(machine).status == 0
+    machine.order("replace -f -", "kubeadm certs renew all")
+    taken = next(each for each in machine.recorded if "replace -f -" in each["line"])
+    assert "holderIdentity: demo-control-plane-0" in taken["stdin"]
+    assert 'resourceVersion: "7"' in taken["stdin"]
+
+
+def test_what_an_interrupted_renewal_did_not_restart_is_restarted(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
+    machine.answer("^crictl stop", status=1, times=1)
+    assert renew(machine).status == 1
+    # kubeadm had renewed it.
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR - 60))
+    machine.rules = [rule for rule in machine.rules if not rule["times"]]
+    assert renew(machine).status == 0
+    assert len(machine.called("crictl stop")) == 4
+    assert renew(machine).status == 0
+    assert not machine.called("crictl stop")
+
+
+def test_expired_ones_are_renewed_while_nothing_answers(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(-DAY))
+    machine.answer("^kubectl", status=1)
+    machine.answer("^curl", status=7)
+    machine.answer("endpoint health", status=1)
+    result = renew(machine)
+    assert result.status == 0, result
+    machine.order("kubeadm certs renew all", "crictl stop")
+    assert len(machine.called("crictl stop")) == 4
+
+
+def test_an_interrupted_renewal_of_expired_ones_needs_no_turn_either(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(-DAY))
+    machine.answer("^kubectl", status=1)
+    machine.answer("^crictl stop", status=1, times=1)
+    assert renew(machine).status == 1
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR - 60))
+    machine.rules = [rule for rule in machine.rules if not rule["times"]]
+    assert renew(machine).status == 0
+    assert len(machine.called("crictl stop")) == 4
+
+
+def test_an_expired_kubelet_gets_a_certificate_before_the_pods_need_it(machine: Machine) -> None:
+    machine.place(KUBELET, certificate(-DAY))
+    machine.place(f"{PKI}/apiserver.crt", certificate(-DAY))
+    made = base64.b64encode(b"made by kubeadm\n").decode()
+    machine.answer(
+        "kubeadm init phase kubeconfig kubelet",
+        does="import pathlib\n"
+        "folder = sys.argv[sys.argv.index('--kubeconfig-dir') + 1]\n"
+        "pathlib.Path(folder, 'kubelet.conf').write_text("
+        f"'    client-certificate-data: {made}\\n    client-key-data: {made}\\n')",
+    )
+    result = renew(machine)
+    assert result.status == 0, result
+    machine.order("systemctl restart kubelet.service", "kubeadm certs renew all")
+    link = machine.root / KUBELET
+    assert link.is_symlink()
+    assert link.read_text() == "made by kubeadm\n" * 2
+    assert link.resolve().stat().st_mode & 0o777 == 0o600
+    assert machine.read("etc/kubernetes/kubelet.conf") == "certificate: a link\n"
+
+
+def test_the_expiry_of_each_is_reported_for_the_alert(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR - 5 * DAY))
+    assert renew(machine).status == 0
+    lines = machine.read(f"{STATE}/metrics/certificates.prom").splitlines()
+    found = {line.rsplit(" ", 1)[0]: line.rsplit(" ", 1)[1] for line in lines if line[0] != "#"}
+    left = int(found[f'{EXPIRY_METRIC}{{certificate="/{PKI}/apiserver.crt"}}']) - (
+        datetime.datetime.now(datetime.UTC).timestamp()
+    )
+    assert abs(left - (YEAR - 5 * DAY)) < 60
+    assert f'{EXPIRY_METRIC}{{certificate="/etc/kubernetes/admin.conf"}}' in found
+    assert f'{EXPIRY_METRIC}{{certificate="/{KUBELET}"}}' in found
+    assert f'{EXPIRY_METRIC}{{certificate="/{PKI}/ca.crt"}}' not in found
+
+
+# --- serving certificates -----------------------------------------------------------------------
+
+
+def request(common_name: str, *names: x509.GeneralName, organization: str = "system:nodes") -> str:
+    """A CertificateSigningRequest as the API shows it."""
+    subject = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
+        x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+    ]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signed = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+WORKER = "system:node:demo-worker-0"
+OWN = (x509.DNSName("demo-worker-0"), x509.IPAddress(IPv4Address("10.8.0.40")))
+
+
+def approve(machine: Machine, wanted: str, user: str = WORKER) -> list[str]:
+    machine.answer("get nodes", "demo-control-plane-0 10.8.0.21\ndemo-worker-0 10.8.0.40\nstray \n")
+    machine.answer("get certificatesigningrequests", f"csr-1 {user} {wanted}\n")
+    result = machine.run("control-plane/control-plane.sh", "approve")
+    assert result.status == 0, result
+    return machine.called("certificate approve csr-1")
+
+
+def test_a_kubelet_gets_a_certificate_for_its_own_name_and_address(machine: Machine) -> None:
+    assert approve(machine, request(WORKER, *OWN))
+
+
+@pytest.mark.parametrize(
+    ("user", "wanted"),
+    [
+        (WORKER, request(WORKER, *OWN, x509.IPAddress(IPv4Address("10.8.0.21")))),
+        (WORKER, request(WORKER, *OWN, x509.DNSName("demo-control-plane-0"))),
+        (WORKER, request("system:node:demo-control-plane-0", *OWN)),
+        (WORKER, request(WORKER, *OWN, organization="system:masters")),
+        (WORKER, request(WORKER)),
+        (WORKER, "bm8gcmVxdWVzdA=="),
+        ("system:node:stray", request("system:node:stray", x509.DNSName("stray"))),
+        ("system:node:unknown", request("system:node:unknown", x509.DNSName("unknown"))),
+        ("demo-worker-0", request(WORKER, *OWN)),
+    ],
+    ids=[
+        "another's address", "another's name", "another node", "another group", "no names",
+        "no request", "no label", "no Node", "no kubelet",
+    ],
+)  # fmt: skip
+def test_no_one_gets_a_certificate_for_another_node(
+    machine: Machine, user: str, wanted: str
+) -> None:
+    assert not approve(machine, wanted, user)
+
+
+def test_one_bad_request_does_not_hold_up_the_others(machine: Machine) -> None:
+    machine.answer("get nodes", "demo-worker-0 10.8.0.40\n")
+    good, bad = request(WORKER, *OWN), request(WORKER, x509.DNSName("other"))
+    machine.answer(
+        "get certificatesigningrequests", f"csr-1 {WORKER} {bad}\ncsr-2 {WORKER} {good}\n"
+    )
+    assert machine.run("control-plane/control-plane.sh", "approve").status == 0
+    assert [line.split()[-1] for line in machine.called("certificate approve")] == ["csr-2"]
+
+
+def test_the_label_that_is_trusted_is_one_that_kubelets_cannot_set(machine: Machine) -> None:
+    approve(machine, request(WORKER, *OWN))
+    asked = machine.called("get nodes")[0]
+    assert "node-restriction\\.kubernetes\\.io/" in asked

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# The kubelets' serving certificates, which the cluster's CA signs. Sourced, never run.
+#
+# Root on one node must not get a certificate for another one's address. So a request is approved
+# only if it names nothing but the node that sent it and the address that the node's label says,
+# which no kubelet can change.
+
+ADDRESS_LABEL=node-restriction.kubernetes.io/openstack-kubernetes-address
+SERVING_SIGNER=kubernetes.io/kubelet-serving
+
+# trust_kubelet: until the API server accepts the serving certificate of this node.
+trust_kubelet() {
+  step "the kubelet's serving certificate"
+  kube label node "$NODE_NAME" --overwrite "$ADDRESS_LABEL=$NODE_IP" >/dev/null ||
+    die "the Node $NODE_NAME could not be labeled with its address"
+  wait_for "${SERVING_TIMEOUT:-180}" "the kubelet's serving certificate" kubelet_is_trusted ||
+    die "the API server does not trust the kubelet of $NODE_NAME: $(complaint kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz"). Its requests: kubectl get csr --field-selector spec.signerName=$SERVING_SIGNER"
+}
+
+kubelet_is_trusted() {
+  ! kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz" >/dev/null 2>&1 || return 0
+  approve_serving_certificates
+  return 1
+}
+
+# approve_serving_certificates: every request that waits and is sound.
+approve_serving_certificates() {
+  local name user node request
+  local -A address
+  read_addresses || return
+  while read -r name user request; do
+    [[ $user == system:node:* ]] || continue
+    node=${user#system:node:}
+    if request_is_sound "$node" "${address[$node]:-}" "$request"; then
+      kube certificate approve "$name" >/dev/null || return
+      log "approved the serving certificate of $node"
+    fi
+  done < <(serving_requests)
+}
+
+# read_addresses: sets `address` by the names of the nodes.
+read_addresses() {
+  local text name label
+  text=$(kube get nodes -o jsonpath="{range .items[*]}{.metadata.name}{' '}{.metadata.labels.${ADDRESS_LABEL//./\\.}}{'\n'}{end}") || return
+  while read -r name label; do
+    [[ -z $label ]] || address[$name]=$label
+  done <<<"$text"
+}
+
+serving_requests() {
+  kube get certificatesigningrequests --field-selector "spec.signerName=$SERVING_SIGNER" \
+    -o go-template='{{range .items}}{{if not .status.conditions}}{{.metadata.name}} {{.spec.username}} {{.spec.request}}{{"\n"}}{{end}}{{end}}'
+}
+
+# request_is_sound NODE ADDRESS REQUEST
+request_is_sound() {
+  local text subject name
+  local -a names
+  if [[ -z $2 ]]; then
+    log "$1 asks for a serving certificate, but its Node has no label $ADDRESS_LABEL: not approved"
+    return 1
+  fi
+  text=$(base64 -d <<<"$3" | openssl req -noout -verify -subject -nameopt RFC2253 -text 2>/dev/null) || return
+  subject=$(sed -n 's/^subject=//p' <<<"$text")
+  IFS=', ' read -ra names < <(sed -n '/Subject Alternative Name/{n;s/IP Address:/IP:/g;p}' <<<"$text")
+  if [[ $subject != "CN=system:node:$1,O=system:nodes" || ${#names[@]} == 0 ]]; then
+    log "$1 asks for a certificate of \"$subject\", which no kubelet does: not approved"
+    return 1
+  fi
+  for name in "${names[@]}"; do
+    if [[ $name != "DNS:$1" && $name != "IP:$2" ]]; then
+      log "$1 asks for a serving certificate for $name, which is neither its name nor $2: not approved"
+      return 1
+    fi
+  done
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The renewal of the certificates, which needs no person and no `pulumi up`. Sourced, never run.
+
+CERTIFICATES_UNIT=openstack-kubernetes-certificates
+# Exists until everything has restarted with the new certificates; it says how.
+TO_RESTART=$STATE_DIR/renewed
+INIT_CONFIG=$CONF_DIR/kubeadm-init.yaml # of kubeadm, which cannot ask an API that is down
+
+# A control plane renews its certificates by itself, and also when they have expired: it has the CAs.
+configure_certificates() {
+  local service timer interval=$((CERTIFICATE_SECONDS / 24))
+  step "renewal of certificates"
+  copy_file "$FOLDER/kubeadm-init.yaml" "$INIT_CONFIG" 0600
+  service=$(render "$FILES/$CERTIFICATES_UNIT.service" SCRIPTS_DIR)
+  timer=$(render "$FILES/$CERTIFICATES_UNIT.timer" SECONDS="$((interval < 3600 ? interval : 3600))")
+  timer_apply "$CERTIFICATES_UNIT" "$service" "$timer"
+}
+
+remove_certificates_timer() {
+  timer_remove "$CERTIFICATES_UNIT"
+  rm -f -- "$INIT_CONFIG" "$CERTIFICATES_METRICS"
+}
+
+# renew: when a third of their life is left, or less. The timer runs this, and no one waits for it.
+renew() {
+  local due
+  is_member || die "this machine is not a member of a cluster"
+  at_exit report_certificates
+  ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
+  due=$(certificate_within $((CERTIFICATE_SECONDS / 3)))
+  if [[ -n $due ]]; then
+    log "$due expires at $(expiry_of "$due"): renewing all"
+    [[ -z $(certificate_within 0) ]] || write_file "$TO_RESTART" 0644 at-once
+  fi
+  if [[ $(cat "$TO_RESTART" 2>/dev/null) == at-once ]]; then
+    renew_expired
+  elif [[ -n $due || -e $TO_RESTART ]] && take_turn "renewal of certificates"; then
+    renew_in_turn
+  fi
+}
+
+renew_in_turn() {
+  local pod
+  write_file "$TO_RESTART" 0644 in-turn
+  run_renewal
+  for pod in "${STATIC_PODS[@]}"; do
+    wait_for 300 "the other control planes" others_are_well ||
+      die "another control plane is not healthy: what is left is restarted when it is"
+    restart_static_pod "$pod"
+  done
+  rm -f -- "$TO_RESTART"
+}
+
+# No one can use this control plane, so it takes no turn; and its API comes back only when enough
+# others have done the same, so nothing is waited for.
+renew_expired() {
+  local pod id
+  step "certificates have expired"
+  run_renewal
+  for pod in "${STATIC_PODS[@]}"; do
+    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
+    [[ -z $id ]] || run crictl stop --timeout 10 "$id" || die "$pod does not stop"
+  done
+  rm -f -- "$TO_RESTART"
+}
+
+run_renewal() {
+  step "renew the certificates"
+  run kubeadm certs renew all --config "$INIT_CONFIG" || die "kubeadm could not renew the certificates"
+  log "the certificates are valid until $(expiry_of "$PKI/apiserver.crt")"
+}

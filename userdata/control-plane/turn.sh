@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# The turn: one control plane at a time restarts its etcd and its API server. Sourced, never run.
+
+TURN=openstack-kubernetes-turn # a Lease
+# Longer than a control plane needs; then the turn of one that was lost ends.
+TURN_SECONDS=1800
+
+# take_turn PURPOSE: status 1 if another one has the turn, or is not healthy: a later try may succeed.
+take_turn() {
+  others_are_well && lease_turn "$1"
+}
+
+# wait_for_turn PURPOSE: for a change that someone waits for, which may be the repair of this very
+# control plane. So it asks for no one's health, and without an API there is no turn.
+wait_for_turn() {
+  api_answers || return 0
+  wait_for "$TURN_SECONDS" "the turn of another control plane to end" lease_turn "$1" ||
+    die "the turn is not free: kubectl -n kube-system get lease $TURN says who has it"
+}
+
+end_turn() {
+  read_turn || return 0
+  [[ $turn_holder == "$NODE_NAME" ]] || return 0
+  kube -n kube-system patch lease "$TURN" --type=merge --patch='{"spec":{"holderIdentity":null}}' >/dev/null ||
+    log "the turn could not be given back: it ends by itself"
+}
+
+lease_turn() {
+  local now until
+  read_turn || return
+  if [[ -n $turn_holder && $turn_holder != "$NODE_NAME" ]]; then
+    now=$(date +%s)
+    until=$(($(date -d "$turn_renewed" +%s) + TURN_SECONDS))
+    if ((now < until)); then
+      log "$turn_holder has the turn since $turn_renewed"
+      return 1
+    fi
+  fi
+  # Two that write at the same time: the first one wins, for the other has an old version or none.
+  turn_manifest "$1" | kube "${turn_verb[@]}" -f - >/dev/null || return
+  at_exit end_turn
+}
+
+# read_turn: sets turn_holder and turn_renewed, and turn_verb and turn_version to write it with.
+read_turn() {
+  local text
+  text=$(kube -n kube-system get lease "$TURN" --ignore-not-found -o \
+    jsonpath='{.metadata.resourceVersion}{"|"}{.spec.holderIdentity}{"|"}{.spec.renewTime}') || return
+  IFS='|' read -r turn_version turn_holder turn_renewed <<<"$text"
+  turn_verb=(replace)
+  [[ -n $turn_version ]] || turn_verb=(create)
+}
+
+turn_manifest() {
+  cat <<EOT
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: $TURN
+  namespace: kube-system
+  resourceVersion: "$turn_version"
+  annotations:
+    openstack-kubernetes-purpose: $1
+spec:
+  holderIdentity: $NODE_NAME
+  leaseDurationSeconds: $TURN_SECONDS
+  renewTime: $(date -u +%Y-%m-%dT%H:%M:%S.000000Z)
+EOT
+}
+
+# others_are_well: whether every other member of etcd is healthy, and the API server next to it ready.
+others_are_well() {
+  local members name clients address etcd
+  local -a etcdctl
+  etcd=$(container_of etcd)
+  [[ -n $etcd ]] || {
+    log "etcd does not run here"
+    return 1
+  }
+  etcdctl_command endpoint health --cluster --command-timeout=5s
+  crictl exec "$etcd" "${etcdctl[@]}" >/dev/null 2>&1 || {
+    log "a member of etcd is not healthy: waiting for a better time"
+    return 1
+  }
+  etcdctl_command member list
+  members=$(crictl exec "$etcd" "${etcdctl[@]}") && [[ -n $members ]] || return 1
+  while IFS=, read -r _ _ name _ clients _; do
+    address=${clients##*//}
+    address=${address%:*}
+    [[ $address != "$NODE_IP" ]] || continue
+    api_ready "$address:$API_PORT" || {
+      log "the API server of${name:-one that joins} is not ready: waiting for a better time"
+      return 1
+    }
+  done <<<"$members"
+}
