@@ -93,6 +93,10 @@ lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real e
 	$(BIN)/pytest -v tests/lab/test_expose.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
+.PHONY: lab-kills
+lab-kills: lab-cloud ## Kill fifty updates of a cluster at random times; SEED=... repeats those of a run (root).
+	$(BIN)/pytest -v -s tests/lab/test_many_kills.py
+
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab

@@ -1,0 +1,81 @@
+"""Fifty updates killed at random: creation, scale, upgrade and roll (`make lab-kills`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import image, settings
+from lab.image import glance, node, versions
+from tests.lab import kills
+from tests.lab.cluster import Cluster, left_in_project
+
+NEW, OLD = versions.KUBERNETES_RELEASES
+SECOND_IMAGE = "node-image-kills"
+# How many kills, and after how many seconds at least and at most.
+Kills = tuple[int, float, float]
+CREATION: Kills = (14, 3, 120)
+SCALE: Kills = (12, 3, 60)
+UPGRADE: Kills = (12, 3, 120)
+ROLL: Kills = (12, 3, 120)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One gateway, three control planes, one worker of the older release: nothing is made yet."""
+    size = {"gateways": 1, "control_planes": 3, "workers": 1}
+    many = Cluster("kills", settings.cluster(image=image.ensure([OLD, NEW]), **size))
+    many.stack.configure({"kubernetesVersion": OLD})
+    try:
+        yield many
+    finally:
+        many.destroy()
+
+
+def kill(cluster: Cluster, seed: int, times: Kills, **wanted: Any) -> None:
+    """Kill updates to this configuration, then finish it, and see that nothing is left to do."""
+    for seconds in kills.draw(seed, *times):
+        if not cluster.killed_up(seconds, **wanted):
+            print(f"done within {seconds} s: the rest would kill nothing")
+            break
+        print(f"killed after {seconds} s:\n{cluster.recover()}")
+    cluster.up(**wanted)
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+@kills.SEEDED
+def test_a_creation(cluster: Cluster, seed: int) -> None:
+    kill(cluster, seed, CREATION)
+    assert len(cluster.nodes()) == 4
+
+
+@kills.SEEDED
+@pytest.mark.parametrize("count", [3, 1])
+def test_scaling(cluster: Cluster, count: int, seed: int) -> None:
+    number, shortest, longest = SCALE
+    kill(cluster, seed + count, (number // 2, shortest, longest), workerCount=count)
+    assert len(cluster.nodes()) == 3 + count
+
+
+@kills.SEEDED
+def test_an_upgrade(cluster: Cluster, seed: int) -> None:
+    kill(cluster, seed + 4, UPGRADE, kubernetesVersion=NEW)
+    shown = cluster.kubectl(
+        "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}"
+    )
+    assert set(shown.split()) == {NEW}
+
+
+@kills.SEEDED
+def test_a_roll(cluster: Cluster, seed: int) -> None:
+    glance.register(SECOND_IMAGE, node.build([OLD, NEW]), {})
+    kill(cluster, seed + 5, ROLL, image=SECOND_IMAGE)
+    assert len(cluster.etcdctl("kills-control-plane-0", "member", "list").splitlines()) == 3
+
+
+def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:
+    cluster.destroy()
+    assert left_in_project() == {}
