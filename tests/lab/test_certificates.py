@@ -8,11 +8,13 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lab import image, settings
-from tests.lab.cluster import Cluster
+from tests.lab.cluster import Cluster, openstack
 from tests.lab.poll import Poll
+from tests.smoke.live import until
 
 CONTROL_PLANES = [f"certs-control-plane-{index}" for index in range(3)]
 NODES = [*CONTROL_PLANES, "certs-worker-0"]
@@ -148,6 +150,29 @@ def test_certificates_that_have_all_expired_are_renewed_without_a_person(
         assert cluster.nodes() == dict.fromkeys(NODES, True)
 
     back()
+
+
+def test_a_worker_whose_certificate_has_expired_joins_again_on_the_same_server(
+    cluster: Cluster,
+) -> None:
+    made = cluster.ssh(
+        CONTROL_PLANES[0],
+        f"sudo kubeadm kubeconfig user --config {INIT} --client-name system:node:certs-worker-0 "
+        "--org system:nodes --validity-period 10s 2>/dev/null",
+    )
+    [user] = yaml.safe_load(made)["users"]
+    pem = "".join(
+        base64.b64decode(user["user"][f"client-{part}-data"]).decode()
+        for part in ("certificate", "key")
+    )
+    expired = f"echo {shlex.quote(pem)} >$(readlink -f {KUBELET}); sleep 11"
+    restart = "systemctl restart --no-block kubelet.service"
+    cluster.ssh("certs-worker-0", f"sudo bash -c {shlex.quote(f'{expired}; {restart}')}")
+    until(lambda: not cluster.nodes()["certs-worker-0"], "certs-worker-0 to be NotReady", 120)
+    before = openstack("server", "show", "certs-worker-0")["id"]
+    cluster.up("--replace", "**:Command::certs-worker-0-membership")
+    assert cluster.nodes() == dict.fromkeys(NODES, True)
+    assert openstack("server", "show", "certs-worker-0")["id"] == before
 
 
 def test_another_update_changes_nothing(cluster: Cluster) -> None:
