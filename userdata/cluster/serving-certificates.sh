@@ -5,7 +5,7 @@
 # only if it names nothing but the node that sent it and the address that the node's label says,
 # which no kubelet can change.
 
-ADDRESS_LABEL=node-restriction.kubernetes.io/openstack-kubernetes-address
+ADDRESS_LABEL="node-restriction.kubernetes.io/openstack-kubernetes-address"
 SERVING_SIGNER=kubernetes.io/kubelet-serving
 
 # trust_kubelet: until the API server accepts the serving certificate of this node.

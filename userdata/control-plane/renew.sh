@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The renewal of the certificates, which needs no person and no `pulumi up`. Sourced, never run.
+# shellcheck disable=SC2154 # turn.sh sets obstacle
 
 CERTIFICATES_UNIT=openstack-kubernetes-certificates
 # Exists until everything has restarted with the new certificates; it says how.
@@ -45,7 +46,7 @@ renew_in_turn() {
   run_renewal
   for pod in "${STATIC_PODS[@]}"; do
     wait_for 300 "the other control planes" others_are_well ||
-      die "another control plane is not healthy: what is left is restarted when it is"
+      die "$obstacle: what is left is restarted when it is"
     restart_static_pod "$pod"
   done
   rm -f -- "$TO_RESTART"

@@ -7,15 +7,18 @@ TURN_SECONDS=1800
 
 # take_turn PURPOSE: status 1 if another one has the turn, or is not healthy: a later try may succeed.
 take_turn() {
-  others_are_well && lease_turn "$1"
+  others_are_well && lease_turn "$1" && return
+  log "not now: $obstacle"
+  return 1
 }
 
 # wait_for_turn PURPOSE: for a change that someone waits for, which may be the repair of this very
 # control plane. So it asks for no one's health, and without an API there is no turn.
 wait_for_turn() {
+  step "the turn of this control plane"
   api_answers || return 0
-  wait_for "$TURN_SECONDS" "the turn of another control plane to end" lease_turn "$1" ||
-    die "the turn is not free: kubectl -n kube-system get lease $TURN says who has it"
+  WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "$TURN_SECONDS" "the turn" lease_turn "$1" ||
+    die "it is not this control plane's turn: $obstacle"
 }
 
 end_turn() {
@@ -25,16 +28,14 @@ end_turn() {
     log "the turn could not be given back: it ends by itself"
 }
 
+# lease_turn PURPOSE: sets `obstacle` if it fails, as others_are_well does.
 lease_turn() {
-  local now until
+  obstacle="the Lease $TURN cannot be read or written"
   read_turn || return
-  if [[ -n $turn_holder && $turn_holder != "$NODE_NAME" ]]; then
-    now=$(date +%s)
-    until=$(($(date -d "$turn_renewed" +%s) + TURN_SECONDS))
-    if ((now < until)); then
-      log "$turn_holder has the turn since $turn_renewed"
-      return 1
-    fi
+  if [[ -n $turn_holder && $turn_holder != "$NODE_NAME" ]] &&
+    (($(date +%s) < $(date -d "$turn_renewed" +%s) + TURN_SECONDS)); then
+    obstacle="$turn_holder has the turn since $turn_renewed (kubectl -n kube-system get lease $TURN)"
+    return 1
   fi
   # Two that write at the same time: the first one wins, for the other has an old version or none.
   turn_manifest "$1" | kube "${turn_verb[@]}" -f - >/dev/null || return
@@ -68,29 +69,23 @@ spec:
 EOT
 }
 
-# others_are_well: whether every other member of etcd is healthy, and the API server next to it ready.
+# others_are_well: whether every member of etcd is healthy, and the API server next to each other one
+# ready.
 others_are_well() {
   local members name clients address etcd
   local -a etcdctl
+  obstacle="a member of etcd is not healthy"
   etcd=$(container_of etcd)
-  [[ -n $etcd ]] || {
-    log "etcd does not run here"
-    return 1
-  }
+  [[ -n $etcd ]] || return 1
   etcdctl_command endpoint health --cluster --command-timeout=5s
-  crictl exec "$etcd" "${etcdctl[@]}" >/dev/null 2>&1 || {
-    log "a member of etcd is not healthy: waiting for a better time"
-    return 1
-  }
+  crictl exec "$etcd" "${etcdctl[@]}" >/dev/null 2>&1 || return 1
   etcdctl_command member list
   members=$(crictl exec "$etcd" "${etcdctl[@]}") && [[ -n $members ]] || return 1
   while IFS=, read -r _ _ name _ clients _; do
     address=${clients##*//}
     address=${address%:*}
     [[ $address != "$NODE_IP" ]] || continue
-    api_ready "$address:$API_PORT" || {
-      log "the API server of${name:-one that joins} is not ready: waiting for a better time"
-      return 1
-    }
+    obstacle="the API server of${name:- a control plane that joins} is not ready"
+    api_ready "$address:$API_PORT" || return 1
   done <<<"$members"
 }
