@@ -218,8 +218,8 @@ def _refusal(answer: httpx.Response) -> str:
     if answer.status_code not in (401, 403):
         return f"the cluster refuses the request: {message}"
     return (
-        f"the cluster refuses this administrator ({message}): the certificate has ended, or its "
-        "generation; `pulumi up` renews the output `kubeconfig`"
+        f"the cluster refuses this administrator: {message}; if the certificate or its generation "
+        "has ended, `pulumi up` renews the output `kubeconfig`"
     )
 
 

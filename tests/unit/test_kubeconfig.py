@@ -63,6 +63,26 @@ class Authority:
             .not_valid_after(now + life)
             .add_extension(x509.SubjectAlternativeName([address]), critical=False)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            # Python insists on these from 3.13 on.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+            .add_extension(
+                x509.KeyUsage(
+                    digital_signature=True,
+                    content_commitment=False,
+                    key_encipherment=False,
+                    data_encipherment=False,
+                    key_agreement=False,
+                    key_cert_sign=ca,
+                    crl_sign=False,
+                    encipher_only=False,
+                    decipher_only=False,
+                ),
+                critical=True,
+            )
             .sign(self._key, hashes.SHA256())
         )
         return certificate.public_bytes(PEM).decode()
@@ -295,7 +315,7 @@ class TestErrors:
         group = ADMINISTRATORS.replace("2", "1")
         leaked.write_text(json.dumps(kubeconfig_of(api, group)))
         said = self.error(monkeypatch, capsys, "--kubeconfig", leaked)
-        assert 'refuses this administrator (User "administrator" cannot create this)' in said
+        assert 'refuses this administrator: User "administrator" cannot create this;' in said
         assert "`pulumi up` renews the output `kubeconfig`" in said
 
     def test_a_signer_that_refuses(

@@ -32,11 +32,12 @@ def _certificate() -> Alert:
         name="CertificateExpires",
         expression="sum(increase(apiserver_client_certificate_expiration_seconds_bucket"
         f'{{job="apiserver",{_30_DAYS}}}[1h])) > 0',
-        lasting="15m",
+        # People use a kubeconfig that ends after hours, but not all day and night.
+        lasting="1d",
         severity="warning",
-        summary="A client of the API uses a certificate that expires within 30 days.",
-        action="Run pulumi up: it renews the administrator's certificate and those of the "
-        "control planes. See 'Certificates' in docs/operations.md.",
+        summary="A client of the API keeps using a certificate that expires within 30 days.",
+        action="See 'Certificates' in docs/operations.md. If the client has the administrator's "
+        "kubeconfig, run pulumi up and give it the new one.",
     )
 
 
