@@ -29,7 +29,11 @@ if cluster.cloud_checks:
 
 name = cluster.cluster_name
 network = Network(name, cluster)
-pki = Pki(name, ssh_private_key=secrets.ssh_private_key)
+pki = Pki(
+    name,
+    administrators=cluster.rotation.administrators,
+    ssh_private_key=secrets.ssh_private_key,
+)
 previous.check_ssh_key(pki.ssh_private_key)
 
 context = Context(cluster=cluster, network=network, pki=pki, rollout=RolloutOrder(previous.names))
@@ -43,7 +47,7 @@ pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
     for pool in cluster.pools
 ]
-Addons(
+addons = Addons(
     f"{name}-addons",
     nodes,
     control_plane=control_plane,
@@ -54,7 +58,7 @@ Addons(
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("kubernetesVersion", control_plane.version)
 pulumi.export("apiEndpoint", control_plane.endpoint)
-pulumi.export("kubeconfig", control_plane.kubeconfig)
+pulumi.export("kubeconfig", addons.kubeconfig)
 pulumi.export("gateways", gateway.machines)
 pulumi.export("nodes", [*control_plane.nodes, *(node for pool in pools for node in pool.nodes)])
 pulumi.export("sshCommand", gateway.ssh_command)

@@ -1,10 +1,10 @@
 """HTTP requests that honor the proxies of the environment and the CAs of the system."""
 
 import ssl
-import urllib.request
-from urllib.parse import urlsplit
 
 import httpx
+
+from config.proxy import proxy_for
 
 
 class NoAnswerError(Exception):
@@ -29,7 +29,7 @@ def request(
         return httpx.request(
             method,
             url,
-            proxy=_proxy(url),
+            proxy=proxy_for(url),
             verify=ssl.create_default_context(cadata=authority),
             timeout=timeout,
             follow_redirects=True,
@@ -37,12 +37,3 @@ def request(
         )
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise NoAnswerError(str(error) or type(error).__name__) from error
-
-
-def _proxy(url: str) -> str | None:
-    # httpx itself refuses some common entries of NO_PROXY, such as `[::1]` and `fd00::/8`.
-    parts = urlsplit(url)
-    if urllib.request.proxy_bypass(parts.netloc):
-        return None
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"

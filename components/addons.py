@@ -8,6 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from addons import (
+    administrators,
     chart,
     cilium,
     cinder_csi,
@@ -43,6 +44,9 @@ class Addons(pulumi.ComponentResource):
     the other, and no ordinary pod can start before both run. The others follow when every control
     plane is Ready.
     """
+
+    # The administrator's, through the floating IP; known when the cluster accepts it.
+    kubeconfig: pulumi.Output[str]
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class Addons(pulumi.ComponentResource):
             settings=settings,
             with_secrets="addons" in secrets.keys,
         )
+        self.kubeconfig = self._administrators(control_plane.endpoint)
         foundation = self._foundation()
         ready = [*foundation, *(membership for _, membership in control_plane.memberships)]
         self._cluster_services(ready)
@@ -104,6 +109,12 @@ class Addons(pulumi.ComponentResource):
             skip_update_unreachable=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+    def _administrators(self, endpoint: pulumi.Output[str]) -> pulumi.Output[str]:
+        cluster, pki = self._context.cluster, self._context.pki
+        binding = administrators.install(self._installer, group=cluster.rotation.administrators)
+        kubeconfig = pki.kubeconfig(pki.administrator, cluster.cluster_name, endpoint)
+        return binding.id.apply(lambda _: kubeconfig)
 
     def _foundation(self) -> list[pulumi.Resource]:
         """Install what every ordinary pod needs."""

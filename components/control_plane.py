@@ -24,7 +24,7 @@ class ControlPlane(pulumi.ComponentResource):
     api_ready: Script
     # The API at the floating IP, a URL.
     endpoint: pulumi.Output[str]
-    # The administrator's, for that endpoint; known when the API has answered once.
+    # The program's own, for that endpoint; known when the API has answered once.
     kubeconfig: pulumi.Output[str]
     memberships: Turns
     nodes: Sequence[MachineOutput]
@@ -66,7 +66,8 @@ class ControlPlane(pulumi.ComponentResource):
         self.endpoint = pulumi.Output.concat(
             "https://", context.gateway.floating_ip, f":{ports.API}"
         )
-        kubeconfig = context.pki.kubeconfig(cluster.cluster_name, self.endpoint)
+        pki = context.pki
+        kubeconfig = pki.kubeconfig(pki.program, cluster.cluster_name, self.endpoint)
         self.kubeconfig = self.api_ready.id.apply(lambda _: kubeconfig)
         self.register_outputs({})
 
@@ -150,7 +151,9 @@ class ControlPlane(pulumi.ComponentResource):
                     **certificates(context.pki),
                     **kubernetes_files(cluster, context.pki),
                     "kubeconfig": context.pki.kubeconfig(
-                        cluster.cluster_name, f"https://{cluster.api_name}:{ports.LOCAL_API}"
+                        context.pki.program,
+                        cluster.cluster_name,
+                        f"https://{cluster.api_name}:{ports.LOCAL_API}",
                     ),
                 },
                 variables={

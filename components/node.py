@@ -42,9 +42,11 @@ class NodeContext(Context):
 
     @cached_property
     def gateway_kubeconfig(self) -> pulumi.Output[str]:
-        """The administrator's kubeconfig for what runs on a gateway: the API at the VIP."""
+        """The program's kubeconfig for what runs on a gateway: the API at the VIP."""
         return self.pki.kubeconfig(
-            self.cluster.cluster_name, f"https://{self.cluster.addresses.vip}:{ports.API}"
+            self.pki.program,
+            self.cluster.cluster_name,
+            f"https://{self.cluster.addresses.vip}:{ports.API}",
         )
 
 

@@ -12,8 +12,10 @@ import pulumi_tls as tls
 # kubeadm gives its own CAs ten years.
 CA_HOURS = 10 * 365 * 24
 # kubeadm gives its client certificates one year; a month before the end an update renews it.
-ADMIN_HOURS = 365 * 24
-ADMIN_RENEWAL_HOURS = 30 * 24
+ADMINISTRATOR_HOURS = 365 * 24
+ADMINISTRATOR_RENEWAL_HOURS = 30 * 24
+# kubeadm binds it to cluster-admin before anything else exists.
+PROGRAM_GROUP = "kubeadm:cluster-admins"
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
 
@@ -24,6 +26,13 @@ class KeyPair:
 
     public: pulumi.Output[str]
     private: pulumi.Output[str]
+
+
+@dataclass(frozen=True)
+class Identity(KeyPair):
+    """A client certificate of the API with its key, and the name of its user."""
+
+    user: str
 
 
 class HostKeys:
@@ -43,8 +52,9 @@ class HostKeys:
 
 
 class Pki(pulumi.ComponentResource):
-    """Cluster, etcd and front-proxy CAs, service-account key, admin certificate, SSH key.
+    """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
+    `administrators` is the group of the administrator, who gets another key with another group.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
     """
 
@@ -52,7 +62,10 @@ class Pki(pulumi.ComponentResource):
     etcd_ca: KeyPair
     front_proxy_ca: KeyPair
     service_account: KeyPair
-    admin: KeyPair
+    # What the program itself, its scripts and the add-ons use: no one else has it.
+    program: Identity
+    # What the user gets.
+    administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
     # Base64.
@@ -62,6 +75,7 @@ class Pki(pulumi.ComponentResource):
         self,
         name: str,
         *,
+        administrators: str,
         ssh_private_key: pulumi.Output[str] | None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -76,7 +90,8 @@ class Pki(pulumi.ComponentResource):
         self.service_account = KeyPair(
             service_account.public_key_pem, service_account.private_key_pem
         )
-        self.admin = self._admin_certificate()
+        self.program = self._program()
+        self.administrator = self._administrator(administrators)
 
         if ssh_private_key is None:
             ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._child)
@@ -118,31 +133,69 @@ class Pki(pulumi.ComponentResource):
         )
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 
-    def _admin_certificate(self) -> KeyPair:
-        key = self._key("admin")
-        request = tls.CertRequest(
-            f"{self._name}-admin",
-            private_key_pem=key.private_key_pem,
-            # kubeadm binds this group to cluster-admin: unlike system:masters it can be unbound.
-            subject=tls.CertRequestSubjectArgs(
-                common_name="kubernetes-admin", organization="kubeadm:cluster-admins"
+    def _program(self) -> Identity:
+        return self._identity(
+            "admin",
+            self._key("admin"),
+            user="openstack-kubernetes",
+            group=PROGRAM_GROUP,
+            # A node is drained with what the last update left in the state, however long ago.
+            hours=CA_HOURS,
+        )
+
+    def _administrator(self, group: str) -> Identity:
+        key = tls.PrivateKey(
+            f"{self._name}-administrator",
+            algorithm="ECDSA",
+            ecdsa_curve="P256",
+            opts=pulumi.ResourceOptions.merge(
+                self._child,
+                # A new certificate for a key that has leaked would be no secret.
+                pulumi.ResourceOptions(replacement_trigger=group),
             ),
+        )
+        return self._identity(
+            "administrator",
+            key,
+            user="administrator",
+            group=group,
+            hours=ADMINISTRATOR_HOURS,
+            renewal_hours=ADMINISTRATOR_RENEWAL_HOURS,
+        )
+
+    def _identity(
+        self,
+        role: str,
+        key: tls.PrivateKey,
+        *,
+        user: str,
+        group: str,
+        hours: int,
+        renewal_hours: int | None = None,
+    ) -> Identity:
+        request = tls.CertRequest(
+            f"{self._name}-{role}",
+            private_key_pem=key.private_key_pem,
+            subject=tls.CertRequestSubjectArgs(common_name=user, organization=group),
             opts=self._child,
         )
         certificate = tls.LocallySignedCert(
-            f"{self._name}-admin",
+            f"{self._name}-{role}",
             ca_private_key_pem=self.cluster_ca.private,
             ca_cert_pem=self.cluster_ca.public,
             cert_request_pem=request.cert_request_pem,
-            validity_period_hours=ADMIN_HOURS,
-            early_renewal_hours=ADMIN_RENEWAL_HOURS,
+            validity_period_hours=hours,
+            early_renewal_hours=renewal_hours,
             allowed_uses=["digital_signature", "key_encipherment", "client_auth"],
             opts=self._child,
         )
-        return KeyPair(certificate.cert_pem, key.private_key_pem)
+        return Identity(certificate.cert_pem, key.private_key_pem, user)
 
-    def kubeconfig(self, cluster_name: str, server: pulumi.Input[str]) -> pulumi.Output[str]:
-        """An administrator's kubeconfig for the API at `server` (a URL). Secret."""
+    def kubeconfig(
+        self, identity: Identity, cluster_name: str, server: pulumi.Input[str]
+    ) -> pulumi.Output[str]:
+        """A kubeconfig with this identity for the API at `server` (a URL). Secret."""
+        user = f"{cluster_name}-{identity.user}"
 
         def encode(pem: str) -> str:
             return base64.b64encode(pem.encode()).decode()
@@ -155,7 +208,7 @@ class Pki(pulumi.ComponentResource):
                 "contexts": [
                     {
                         "name": cluster_name,
-                        "context": {"cluster": cluster_name, "user": f"{cluster_name}-admin"},
+                        "context": {"cluster": cluster_name, "user": user},
                     }
                 ],
                 "clusters": [
@@ -169,7 +222,7 @@ class Pki(pulumi.ComponentResource):
                 ],
                 "users": [
                     {
-                        "name": f"{cluster_name}-admin",
+                        "name": user,
                         "user": {
                             "client-certificate-data": encode(values["certificate"]),
                             "client-key-data": encode(values["key"]),
@@ -181,7 +234,7 @@ class Pki(pulumi.ComponentResource):
         values = pulumi.Output.all(
             server=server,
             ca=self.cluster_ca.public,
-            certificate=self.admin.public,
-            key=self.admin.private,
+            certificate=identity.public,
+            key=identity.private,
         )
         return pulumi.Output.secret(pulumi.Output.json_dumps(values.apply(build)))

@@ -11,10 +11,11 @@ from pathlib import Path
 from openstack.exceptions import SDKException
 
 from cloud.login import connect, login
+from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
 from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.orphaned_resources import OrphanedResource
-from commands.recover.state import PulumiError, State
+from commands.recover.state import State
 from config.errors import ConfigError
 
 # Seconds: a service may still be working on the last request of the run that was killed.

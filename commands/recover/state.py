@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from commands.pulumi_cli import pulumi
 
 _PROVIDER = "openstack:"
 
@@ -21,10 +22,6 @@ class Begun:
     name: str
     kind: str
     inputs: Mapping[str, Any]
-
-
-class PulumiError(Exception):
-    """The CLI failed; the text holds its message."""
 
 
 class State:
@@ -72,7 +69,7 @@ class State:
 
     def backend_url(self) -> str:
         """The URL of the backend, also of one whose state cannot be read."""
-        url: str = json.loads(_run("whoami", "--json"))["url"]
+        url: str = json.loads(pulumi("whoami", "--json"))["url"]
         return url
 
     def provider_config(self) -> dict[str, str]:
@@ -102,18 +99,4 @@ class State:
         self._pulumi("stack", "import", stdin=json.dumps(self._exported))
 
     def _pulumi(self, *arguments: str, stdin: str | None = None) -> str:
-        return _run(*arguments, *self._arguments, stdin=stdin)
-
-
-def _run(*arguments: str, stdin: str | None = None) -> str:
-    result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
-        ["pulumi", *arguments, "--non-interactive"],  # noqa: S607
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode != 0:
-        raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr or result.stdout}")
-    return result.stdout
+        return pulumi(*arguments, *self._arguments, stdin=stdin)

@@ -24,6 +24,7 @@ from config.models.machines import (
 )
 from config.models.mirrors import HttpProxy, PackageMirrors
 from config.models.network import Dns, ExistingNetwork
+from config.models.rotation import Rotation
 from config.values.kubernetes import ControlPlaneCount, WorkerCount
 from config.values.machine import UserName
 from config.values.network import COMMAS, Address, Cidr, DnsLabel, Url
@@ -108,6 +109,7 @@ class Cluster(Settings):
     """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
+    rotation: Rotation = Rotation()
     addons: AddonsSettings = AddonsSettings()
     cloud_checks: bool = True
     """Check at preview that the cloud has the names, quotas and services that the cluster needs."""

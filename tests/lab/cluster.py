@@ -65,14 +65,13 @@ class Cluster:
 
     def recover(self) -> str:
         """Run `commands.recover`, as an operator does after that; returns its output."""
+        return self.command("recover", "--yes", "--config-file", str(self.stack.config_file))
+
+    def command(self, name: str, *arguments: str) -> str:
+        """Run one of `commands` on this stack; returns its output."""
+        command = [sys.executable, "-m", f"commands.{name}", "--stack", self.name, *arguments]
         result = subprocess.run(
-            namespace.enter(
-                [
-                    *(sys.executable, "-m", "commands.recover", "--yes", "--stack", self.name),
-                    *("--config-file", str(self.stack.config_file)),
-                ],
-                environment={},
-            ),
+            namespace.enter(command, environment={}),
             cwd=PROJECT,
             env=self.stack.environment(),
             stdin=subprocess.DEVNULL,

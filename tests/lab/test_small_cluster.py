@@ -6,10 +6,15 @@ import base64
 import functools
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+import yaml
+from cryptography import x509
 
 from lab import image, settings
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
@@ -238,6 +243,45 @@ def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
     endpoint = cluster.stack.outputs()["apiEndpoint"]
     assert endpoint in cluster.kubectl("cluster-info")
     assert run("curl", "-sk", f"{endpoint}/readyz") == "ok"
+
+
+def may_do_everything(kubeconfig: Path) -> bool:
+    """Whether the cluster takes the user of this kubeconfig for an administrator."""
+    asked = ("kubectl", "auth", "can-i", "*", "*", "--all-namespaces")
+    answer = run(*asked, check=False, KUBECONFIG=str(kubeconfig)).strip()
+    assert answer in ("yes", "no")
+    return answer == "yes"
+
+
+def test_a_kubeconfig_of_hours_names_a_person_and_ends(cluster: Cluster) -> None:
+    made = cluster.stack.folder / "ada"
+    cluster.command("kubeconfig", "--hours", "2", "--user", "ada", "--output", str(made))
+    assert may_do_everything(made)
+    review = run("kubectl", "auth", "whoami", "-o", "json", KUBECONFIG=str(made))
+    assert json.loads(review)["status"]["userInfo"]["username"] == "ada"
+    [user] = yaml.safe_load(made.read_text())["users"]
+    certificate = base64.b64decode(user["user"]["client-certificate-data"])
+    ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    assert timedelta(hours=1) < ends - datetime.now(UTC) <= timedelta(hours=2)
+    assert "kubeconfig-" not in cluster.kubectl("get", "certificatesigningrequests")
+
+
+def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> None:
+    leaked, made = cluster.stack.folder / "leaked", cluster.stack.folder / "made"
+    shutil.copy(cluster.kubeconfig, leaked)
+    cluster.command("kubeconfig", "--output", str(made))
+    assert may_do_everything(leaked)
+    assert may_do_everything(made)
+    servers = {server["ID"] for server in openstack("server", "list")}
+
+    cluster.up(rotation={"kubeconfig": 2})
+
+    assert not may_do_everything(leaked)
+    assert not may_do_everything(made)
+    assert may_do_everything(cluster.kubeconfig)
+    assert all(cluster.nodes().values())
+    assert {server["ID"] for server in openstack("server", "list")} == servers
+    assert cluster.up() == {}
 
 
 def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:

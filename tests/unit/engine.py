@@ -53,13 +53,15 @@ class Recorded:
     create_before_delete: bool
     ignore_changes: Sequence[str]
     replace_on_changes: Sequence[str]
+    replacement_trigger: str
 
 
 @dataclass
 class Run:
-    """The resources that one run of the program registered."""
+    """The resources that one run of the program registered, and the stack's outputs."""
 
     resources: dict[str, Recorded] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
     # Name of a resource and of an input that is secret.
     secret_inputs: set[tuple[str, str]] = field(default_factory=set)
 
@@ -163,8 +165,15 @@ class Recorder(MockMonitor):
             and not request.deleteBeforeReplace,
             ignore_changes=list(request.ignoreChanges),
             replace_on_changes=list(request.replaceOnChanges),
+            replacement_trigger=request.replacement_trigger.string_value,
         )
         return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Record the outputs of the stack, which are those of no other resource."""
+        if "::pulumi:pulumi:Stack::" in request.urn:
+            self._run.outputs = plain(pulumi.runtime.rpc.deserialize_properties(request.outputs))
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
 
 def is_secret(value: Any) -> bool:  # noqa: ANN401

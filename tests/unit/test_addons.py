@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 from pulumi.output import Unknown
+from pulumi.runtime.mocks import MockResourceArgs
 from pulumi.runtime.sync_await import _sync_await
 
 import versions
@@ -45,6 +46,8 @@ class AddonsRun(Run):
 
     providers: dict[str, str] = field(default_factory=dict)
     transforms: dict[str, int] = field(default_factory=dict)
+    # The output of the component: one, or none while it is unknown.
+    kubeconfigs: list[str] = field(default_factory=list)
 
     def made(self) -> set[str]:
         return {each.name for each in self.resources.values() if "kubernetes" in each.type}
@@ -69,9 +72,18 @@ class AddonsRecorder(Recorder):
         return response
 
 
+class Unbound(Cloud):
+    """As a preview of the first update: nothing binds the administrators yet."""
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        known, state = super().new_resource(args)
+        return ("" if args.name == "demo-addons-administrators" else known), state
+
+
 def install(
     raw: Mapping[str, Any] | None = None,
     *,
+    cloud: Cloud | None = None,
     control_plane_count: int = 3,
     preview: bool = False,
     checks: bool = False,
@@ -83,7 +95,7 @@ def install(
 ) -> AddonsRun:
     """Register only the component of the add-ons."""
     recorded = AddonsRun()
-    cloud = Cloud(())
+    cloud = cloud or Cloud(())
     cluster = load(
         {
             **MINIMAL,
@@ -121,21 +133,27 @@ def install(
                 external_network_id="public-id",
                 anchor=pulumi.CustomResource("test:index:Network", "demo", {}),
             ),
+            pki=SimpleNamespace(
+                administrator=None,
+                kubeconfig=lambda *_: hidden("administrator's kubeconfig"),
+            ),
             gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
         )
         membership = pulumi.CustomResource("test:index:Membership", "demo-membership", {})
         control_plane: Any = SimpleNamespace(
             api_ready=pulumi.CustomResource("test:index:Script", "demo-api", {}),
             kubeconfig=hidden(kubeconfig),
+            endpoint=pulumi.Output.from_input("https://203.0.113.7:6443"),
             memberships=[("demo-control-plane-0", membership)],
         )
-        Addons(
+        addons = Addons(
             "demo-addons",
             context,
             control_plane=control_plane,
             credential=credential,
             secrets=secrets,
         )
+        addons.kubeconfig.apply(recorded.kubeconfigs.append)
 
     program()
     return recorded
@@ -165,6 +183,18 @@ def test_what_nodes_need_to_become_ready_does_not_wait_for_them(default: AddonsR
 def test_by_default_a_cluster_gets_only_what_it_cannot_do_without(default: AddonsRun) -> None:
     assert chart_names(default) == {"cilium", "openstack-cinder-csi", "metrics-server"}
     assert list(default.all(DAEMON_SET)) == [CCM]
+
+
+def test_the_administrator_gets_a_kubeconfig_only_when_the_cluster_accepts_it(
+    default: AddonsRun,
+) -> None:
+    binding = default.one("v1:ClusterRoleBinding", "demo-addons-administrators")
+    assert binding.inputs["metadata"]["name"] == "openstack-kubernetes:administrators"
+    last = default.one("test:index:Membership", "demo-membership")
+    assert not default.waits_for(binding, last)
+    assert default.kubeconfigs == ["administrator's kubeconfig"]
+    assert install(preview=True).kubeconfigs == default.kubeconfigs
+    assert install(preview=True, cloud=Unbound(())).kubeconfigs == []
 
 
 def test_objects_that_a_killed_run_left_behind_are_taken_back(default: AddonsRun) -> None:

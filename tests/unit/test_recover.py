@@ -170,7 +170,7 @@ def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyP
         said.append(arguments[0])
         return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
-    monkeypatch.setattr("commands.recover.state._run", pulumi)
+    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes"])
     assert main() == 0
     assert said == ["whoami", "cancel", "stack"]

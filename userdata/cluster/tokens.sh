@@ -42,7 +42,7 @@ random_text() {
 }
 
 # discovery: the kubeconfig by which `kubeadm join` finds the cluster. Its CA certificate is the one
-# that the administrator's kubeconfig trusts.
+# that the folder's kubeconfig trusts.
 discovery() {
   local ca
   ca=$(kube config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')

@@ -1,0 +1,294 @@
+"""Makes a kubeconfig with a life of hours or days: `python -m commands.kubeconfig [--hours 8]`.
+
+The key is made here and stays here; the cluster signs a certificate for it, on the request of the
+administrator. It names a person in the audit log, and ends with the administrator's generation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import ssl
+import sys
+import tempfile
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from commands.pulumi_cli import PulumiError, pulumi
+from config.proxy import proxy_for
+
+# Seconds for the cluster to sign; it takes less than one.
+PATIENCE = 30
+
+# The cluster signs for no longer.
+_LONGEST_HOURS = 365 * 24
+_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+
+class KubeconfigError(Exception):
+    """The text says what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """The kubeconfig that the other one is made from: its cluster, its certificate and key."""
+
+    cluster_name: str
+    cluster: Mapping[str, str]
+    groups: Sequence[str]
+    certificate: str
+    key: str
+
+    @staticmethod
+    def of(text: str) -> Administrator:
+        """Read the current context of a kubeconfig."""
+        # No cause and no detail of an error: both may hold the key.
+        try:
+            document = yaml.safe_load(text)
+            context = _named(document["contexts"], document["current-context"])["context"]
+            user = _named(document["users"], context["user"])["user"]
+            cluster = _named(document["clusters"], context["cluster"])["cluster"]
+            certificate = b64decode(user["client-certificate-data"]).decode()
+            return Administrator(
+                cluster_name=context["cluster"],
+                cluster={key: cluster[key] for key in ("server", "certificate-authority-data")},
+                groups=_groups(certificate),
+                certificate=certificate,
+                key=b64decode(user["client-key-data"]).decode(),
+            )
+        except (yaml.YAMLError, LookupError, TypeError, ValueError):
+            raise KubeconfigError(
+                "the current context has no server with a CA, or no user with a client "
+                "certificate: use the output `kubeconfig` of the stack"
+            ) from None
+
+    def client(self) -> httpx.Client:
+        """A client of the API with this certificate."""
+        server = self.cluster["server"]
+        authority = b64decode(self.cluster["certificate-authority-data"]).decode()
+        tls = ssl.create_default_context(cadata=authority)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "client.pem")
+            file.touch(mode=0o600)
+            file.write_text(self.certificate + self.key)
+            tls.load_cert_chain(file)
+        return httpx.Client(
+            base_url=server, verify=tls, proxy=proxy_for(server), trust_env=False, timeout=20
+        )
+
+
+def _groups(certificate: str) -> list[str]:
+    subject = x509.load_pem_x509_certificate(certificate.encode()).subject
+    return [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+
+
+def _named(entries: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    return {entry["name"]: entry for entry in entries}[name]
+
+
+def make(administrator: Administrator, user: str, groups: Sequence[str], hours: int) -> str:
+    """Return a kubeconfig for this user, whose certificate the cluster has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = _signing_request(key, user, groups)
+    with administrator.client() as client:
+        certificate = _signed(client, request, hours * 3600)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    name, login = administrator.cluster_name, f"{administrator.cluster_name}-{user}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": login}}],
+        "clusters": [{"name": name, "cluster": dict(administrator.cluster)}],
+        "users": [
+            {
+                "name": login,
+                "user": {
+                    "client-certificate-data": certificate,
+                    "client-key-data": b64encode(pem).decode(),
+                },
+            }
+        ],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _signing_request(key: ec.EllipticCurvePrivateKey, user: str, groups: Sequence[str]) -> bytes:
+    try:
+        subject = x509.Name(
+            [
+                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
+                x509.NameAttribute(NameOID.COMMON_NAME, user),
+            ]
+        )
+    except ValueError as error:
+        raise KubeconfigError(f"{user}, {', '.join(groups)}: {error}") from error
+    request = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+def _signed(client: httpx.Client, request: bytes, seconds: int) -> str:
+    """Have the request signed; returns the certificate as the API does, in base64."""
+    created = _ask(
+        client,
+        "POST",
+        _REQUESTS,
+        {
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
+            "metadata": {"generateName": "kubeconfig-"},
+            "spec": {
+                "request": b64encode(request).decode(),
+                "signerName": "kubernetes.io/kube-apiserver-client",
+                "expirationSeconds": seconds,
+                "usages": ["digital signature", "client auth"],
+            },
+        },
+    )
+    path = f"{_REQUESTS}/{created['metadata']['name']}"
+    approved = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "Kubeconfig",
+        "message": "Approved by who requested it, with commands.kubeconfig.",
+    }
+    try:
+        _ask(client, "PUT", f"{path}/approval", {**created, "status": {"conditions": [approved]}})
+        certificate: str | None = Retrying(
+            retry=retry_if_result(lambda found: found is None),
+            wait=wait_fixed(0.2),
+            stop=stop_after_delay(PATIENCE),
+            retry_error_callback=lambda _: None,
+        )(lambda: _certificate(_ask(client, "GET", path)))
+    finally:
+        _ask(client, "DELETE", path)
+    if certificate is None:
+        raise KubeconfigError(
+            f"the cluster has signed nothing within {PATIENCE} s: see the logs of its controller "
+            "manager, `kubectl -n kube-system logs -l component=kube-controller-manager`"
+        )
+    return certificate
+
+
+def _certificate(request: Mapping[str, Any]) -> str | None:
+    for condition in request["status"].get("conditions", ()):
+        if condition["type"] in ("Denied", "Failed"):
+            raise KubeconfigError(f"the cluster does not sign this: {condition.get('message')}")
+    certificate: str | None = request["status"].get("certificate")
+    return certificate
+
+
+def _ask(
+    client: httpx.Client, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    try:
+        answer = client.request(method, path, json=body)
+    except httpx.HTTPError as error:
+        raise KubeconfigError(
+            f"the Kubernetes API at {client.base_url} does not answer ({error}): check that "
+            "`allowedCidrs` has your address, and the gateways"
+        ) from error
+    if answer.is_error:
+        raise KubeconfigError(_refusal(answer))
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _refusal(answer: httpx.Response) -> str:
+    try:
+        message = answer.json()["message"]
+    except (ValueError, LookupError, TypeError):
+        message = f"HTTP status {answer.status_code}"
+    if answer.status_code not in (401, 403):
+        return f"the cluster refuses the request: {message}"
+    return (
+        f"the cluster refuses this administrator: {message}; if the certificate or its generation "
+        "has ended, `pulumi up` renews the output `kubeconfig`"
+    )
+
+
+def _ends(kubeconfig: str) -> datetime:
+    certificate = Administrator.of(kubeconfig).certificate
+    return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+
+
+def main() -> int:
+    """Print or write the kubeconfig; returns the exit status."""
+    arguments = _arguments()
+    try:
+        administrator = Administrator.of(_administrators_kubeconfig(arguments))
+        user = arguments.user or getpass.getuser()
+        groups = arguments.group or administrator.groups
+        kubeconfig = make(administrator, user, groups, arguments.hours)
+        if arguments.output is None:
+            sys.stdout.write(kubeconfig)
+        else:
+            _write(arguments.output, kubeconfig)
+    except (KubeconfigError, PulumiError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(
+        f"{user} in {', '.join(groups)}, until {_ends(kubeconfig):%Y-%m-%d %H:%M} UTC",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _administrators_kubeconfig(arguments: argparse.Namespace) -> str:
+    if arguments.kubeconfig is not None:
+        file: Path = arguments.kubeconfig
+        return file.read_text()
+    stack = ["--stack", arguments.stack] if arguments.stack else []
+    return pulumi("stack", "output", "kubeconfig", "--show-secrets", *stack)
+
+
+def _write(file: Path, text: str) -> None:
+    # Over an existing file, its mode would stay.
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600, exist_ok=False)
+    file.write_text(text)
+
+
+def _hours(text: str) -> int:
+    hours = int(text)
+    if not 1 <= hours <= _LONGEST_HOURS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
+    return hours
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m commands.kubeconfig", description=__doc__)
+    parser.add_argument("--hours", type=_hours, default=8, help="its life; by default 8")
+    parser.add_argument("--user", help="the name in the audit log; by default your login name")
+    parser.add_argument(
+        "--group",
+        action="append",
+        help="a group of that user, instead of the administrators; may be repeated",
+    )
+    parser.add_argument("--output", type=Path, help="the file to write, by default it is printed")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--stack", help="the stack; by default the selected one")
+    source.add_argument(
+        "--kubeconfig", type=Path, help="the administrator's, instead of a stack's output"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Pulumi's CLI, as the operator runs it."""
+
+from __future__ import annotations
+
+import subprocess
+
+
+class PulumiError(Exception):
+    """The CLI failed; the text holds its message."""
+
+
+def pulumi(*arguments: str, stdin: str | None = None) -> str:
+    """Run the CLI and return its standard output.
+
+    Raises:
+        PulumiError: if it failed.
+    """
+    result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
+        ["pulumi", *arguments, "--non-interactive"],  # noqa: S607
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr or result.stdout}")
+    return result.stdout

@@ -1,0 +1,21 @@
+"""Generations of what can be replaced without replacing the cluster."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from config.base import Settings
+
+
+class Rotation(Settings):
+    """Generations of keys and certificates: `pulumi up` replaces what has a higher number."""
+
+    kubeconfig: Annotated[int, Field(ge=1)] = 1
+    """Generation of the administrator in the `kubeconfig` output. With another number, the cluster
+    refuses every kubeconfig of this output so far, and those that `commands.kubeconfig` made from
+    it. Never go back to a number that was used before: its kubeconfigs would work again."""
+
+    @property
+    def administrators(self) -> str:
+        """The group of the administrators of this generation."""
+        return f"openstack-kubernetes:administrators-{self.kubeconfig}"
