@@ -53,6 +53,7 @@ class Recorded:
     create_before_delete: bool
     ignore_changes: Sequence[str]
     replace_on_changes: Sequence[str]
+    replacement_trigger: str
 
 
 @dataclass
@@ -163,6 +164,7 @@ class Recorder(MockMonitor):
             and not request.deleteBeforeReplace,
             ignore_changes=list(request.ignoreChanges),
             replace_on_changes=list(request.replaceOnChanges),
+            replacement_trigger=request.replacement_trigger.string_value,
         )
         return response
 
