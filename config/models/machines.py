@@ -96,8 +96,8 @@ class WorkerSettings(RoleSettings):
     max_unavailable: Annotated[int, Field(ge=1)] = 1
     """Number of nodes in the pool that may be out of service at the same time during a change."""
     delete_local_volumes: bool = False
-    """Let nodes leave that have the data of persistent volumes on their own disk: it is lost. A node
-    leaves by the value that the last update has set."""
+    """Let nodes leave although persistent volumes have their data on the node's disk: it is lost. A
+    node leaves by the value that the last update has set."""
     server_group_policy: ServerGroupPolicy = "soft-anti-affinity"
     """Policy of the server group: two workers of the pool must not (`anti-affinity`) or should not
     (`soft-anti-affinity`) share a hypervisor."""

@@ -66,6 +66,7 @@ def test_volumes_of_daemonsets_stay_attached_without_stopping_it(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
+    machine.environment["DETACH_TIMEOUT"] = "30"
     machine.answer("get pods .*go-template", "logs/agent-x-buffer\n")
     machine.answer("get persistentvolumes", "pv-1 logs/agent-x-buffer\npv-2 shop/db\npv-3 /\n")
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\n")
@@ -125,6 +126,7 @@ def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Mac
 
 def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
     machine = make()
+    machine.environment["OTHERS_TIMEOUT"] = "30"
     coming_up = node("demo-worker-1", "False", "sick\nin two lines")
     answer_nodes(machine, node("demo-worker-0"), coming_up, times=2)
     result = drain(machine)
