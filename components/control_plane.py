@@ -157,7 +157,7 @@ class ControlPlane(pulumi.ComponentResource):
                     ),
                 },
                 variables={
-                    "INITIALIZE": "true" if index == 0 else "false",
+                    "INITIALIZE": self._initialize(machine) if index == 0 else "false",
                     "CERTIFICATE_SECONDS": str(
                         seconds(cluster.kubeadm.certificate_validity_period)
                     ),
@@ -171,6 +171,28 @@ class ControlPlane(pulumi.ComponentResource):
             ),
             self._child,
         )
+
+    def _initialize(self, machine: Machine) -> pulumi.Output[str]:
+        """`true` on the server that the stack was created with, `restore` on each later one."""
+        context = self._context
+        stash = pulumi.Stash(
+            f"{machine.name}-initialize",
+            input=context.rollout.during_creation("true", later="restore"),
+            opts=pulumi.ResourceOptions.merge(
+                self._child,
+                # The first answer counts for as long as the server lives.
+                pulumi.ResourceOptions(
+                    ignore_changes=["input"], replacement_trigger=machine.server.id
+                ),
+            ),
+        )
+        if not context.cluster.control_plane.begin_empty:
+            return stash.output
+        pulumi.log.warn(
+            "controlPlane.beginEmpty is set: a cluster that loses all control planes begins empty. "
+            "Once it has: pulumi config rm --path controlPlane.beginEmpty"
+        )
+        return pulumi.Output.from_input("true")
 
 
 def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:

@@ -41,6 +41,10 @@ class RolloutOrder:
 
         return self._existing.apply(resources)
 
+    def during_creation(self, value: str, later: str) -> pulumi.Output[str]:
+        """The value until the first good update, `later` from then on."""
+        return self._existing.apply(lambda names: later if names else value)
+
     def control_planes(self, turns: Turns) -> pulumi.Output[list[pulumi.Resource]]:
         """The control planes that everything else in the cluster waits for.
 

@@ -156,6 +156,7 @@ class WorkerPool(pulumi.ComponentResource):
                 membership_variables={
                     "NODE_LABELS": ",".join(f"{key}={value}" for key, value in pool.labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(pool.taints),
+                    **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),
                 },
                 configure_after=after,
                 join_after=[self._control_plane.api_ready],

@@ -198,5 +198,6 @@ class Cluster(Settings):
             labels=pool.labels,
             taints=pool.taints,
             max_unavailable=pool.max_unavailable,
+            delete_local_volumes=pool.delete_local_volumes,
             server_group_policy=pool.server_group_policy,
         )

@@ -77,6 +77,10 @@ class ControlPlaneSettings(RoleSettings):
     etcd_volume: Volume | None = None
     """A separate volume for etcd's data; without it, the data is on the boot disk. Its size and
     zone cannot be changed while the cluster exists, and it cannot be removed."""
+    begin_empty: bool = False
+    """Begin an empty cluster if this one has lost all control planes and nothing is left of etcd's
+    data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods of the
+    workers end. Remove the key afterwards."""
     server_group_policy: ServerGroupPolicy = "anti-affinity"
     """Policy of the server group: two control planes must not (`anti-affinity`) or should not
     (`soft-anti-affinity`) share a hypervisor."""
@@ -91,6 +95,9 @@ class WorkerSettings(RoleSettings):
     """Taints of every node in the pool."""
     max_unavailable: Annotated[int, Field(ge=1)] = 1
     """Number of nodes in the pool that may be out of service at the same time during a change."""
+    delete_local_volumes: bool = False
+    """Let nodes leave although persistent volumes have their data on the node's disk: it is lost. A
+    node leaves by the value that the last update has set."""
     server_group_policy: ServerGroupPolicy = "soft-anti-affinity"
     """Policy of the server group: two workers of the pool must not (`anti-affinity`) or should not
     (`soft-anti-affinity`) share a hypervisor."""
@@ -134,4 +141,5 @@ class Pool:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     max_unavailable: int
+    delete_local_volumes: bool
     server_group_policy: ServerGroupPolicy

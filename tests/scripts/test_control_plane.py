@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def test_another_one_does_not_initialize(make: Callable[..., Machine]) -> None:
     result = configure(machine)
     assert result.status == 1
     assert "no other control plane answers" in result.log
-    assert "INITIALIZE is not true here" in result.log
+    assert "INITIALIZE is false here" in result.log
     assert not machine.called("kubeadm init")
     assert not machine.called("kubeadm join")
 
@@ -196,8 +197,11 @@ def test_an_init_interrupted_before_the_api_came_up_starts_again(
     data = machine.place("var/lib/etcd/member/wal")
     machine.answer(f"^curl .*{MINE}:6443", status=7, times=1)
     assert configure(machine).status == 0
-    machine.order("kubeadm reset --force", "kubeadm init --config")
+    machine.order("systemctl stop kubelet", "kubeadm reset --force", "kubeadm init --config")
     assert not data.exists()
+    # Its API may have served others after that run.
+    assert list((machine.root / "var/lib/etcd").glob(".unserved-*/wal"))
+    assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
 
 
 def test_an_init_whose_api_came_up_after_the_interruption_is_finished(
@@ -225,6 +229,71 @@ def test_an_init_interrupted_after_that_is_finished_without_a_reset(
     assert "--skip-phases=preflight," in machine.called("kubeadm init")[0]
     assert data.exists()
     assert not machine.has(f"{STATE}/served")
+
+
+# --- a server that came after the cluster had begun ---------------------------------------------
+
+BEGIN_EMPTY = "pulumi config set --path controlPlane.beginEmpty true"
+
+
+def test_an_empty_cluster_does_not_replace_a_lost_one(make: Callable[..., Machine]) -> None:
+    machine = make(INITIALIZE="restore")
+    result = configure(machine)
+    assert result.status == 1
+    assert "there is no backup.bucket: not beginning an empty one in its place" in result.log
+    assert f"{BEGIN_EMPTY}, then pulumi up" in result.log
+    assert not machine.called("kubeadm init")
+
+
+def test_an_empty_cluster_does_not_replace_one_without_backups(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_bucket(make(INITIALIZE="restore"))
+    result = configure(machine)
+    assert result.status == 1
+    assert "the bucket backups has no backup of it" in result.log
+    assert not machine.called("kubeadm init --config")
+
+
+def test_what_an_interrupted_run_left_can_be_adopted_in_place_of_an_empty_cluster(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_etcdutl(make(INITIALIZE="restore")))
+    machine.place(DB, "perhaps served")
+    machine.place(UNSERVED)
+    result = configure(machine)
+    assert result.status == 1
+    [aside] = (machine.root / "var/lib/etcd").glob(".unserved-*")
+    assert f"control-plane.sh adopt {aside} here, then pulumi up" in result.log
+    assert adopt(machine, aside).status == 0
+    assert configure(machine).status == 0
+    assert (machine.fakes / "snapshot").read_text() == "perhaps served"
+
+
+def test_a_lost_cluster_is_restored_without_leave_to_begin_empty(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_snapshot(make(INITIALIZE="restore", RESTORE=SNAPSHOT)))
+    assert configure(machine).status == 0
+    assert machine.read(DB) == "restored"
+
+
+def test_a_cluster_that_lives_is_joined_without_leave_to_begin_empty(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(INITIALIZE="restore")
+    others(machine, a24=READY)
+    assert configure(machine).status == 0
+    assert machine.called("kubeadm join")
+
+
+def test_data_that_is_worthless_says_how_to_begin_without_it(make: Callable[..., Machine]) -> None:
+    machine = make(INITIALIZE="restore")
+    machine.place(DB, "worthless")
+    assert f"control-plane.sh reset here, {BEGIN_EMPTY}, then pulumi up" in configure(machine).log
+    machine = with_bucket(make(INITIALIZE="restore"), SNAPSHOT)
+    log = configure(machine).log
+    assert f"delete them from the bucket backups, {BEGIN_EMPTY}, then pulumi up" in log
 
 
 # --- the others ---------------------------------------------------------------------------------
@@ -413,12 +482,38 @@ def test_etcd_data_is_stale_where_the_cluster_lives_without_it(
     others(machine, a22=READY)
     machine.answer(BEGAN, "2020-01-15T08:00:00Z")
     data = machine.place("var/lib/etcd/member/wal")
-    machine.place("var/lib/etcd/.adopt/snap/db")
+    machine.place("var/lib/etcd/.unserved-20260101T000000Z/snap/db")
     machine.place("var/lib/etcd/.before-restore-20260101T000000Z/snap/db")
     (machine.root / "var/lib/etcd/lost+found").mkdir()
     assert configure(machine).status == 0
     assert not data.exists()
     assert list((machine.root / "var/lib/etcd").iterdir()) == []
+
+
+def test_no_one_joins_over_adopted_data(make: Callable[..., Machine]) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    machine.answer(BEGAN, "2020-01-15T08:00:00Z")
+    machine.place(ADOPTED, "the only copy")
+    result = configure(machine)
+    assert result.status == 1
+    assert ".adopt was adopted, but another control plane answers: not joining" in result.log
+    assert machine.read(ADOPTED) == "the only copy"
+    assert not machine.called("member remove")
+    assert machine.run("control-plane/control-plane.sh", "reset").status == 0
+    assert not machine.has(ADOPTED)
+
+
+def test_no_one_joins_while_the_members_of_etcd_are_unknown(make: Callable[..., Machine]) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    machine.answer("member list", "")
+    script = machine.folder / "control-plane/join.sh"
+    script.write_text(script.read_text().replace("wait_for 120", "wait_for 0"))
+    result = configure(machine)
+    assert result.status == 1
+    assert "the members of etcd could not be listed" in result.log
+    assert not machine.called("kubeadm join")
 
 
 def test_no_one_joins_an_empty_cluster_over_the_data_of_an_older_one(
@@ -455,7 +550,7 @@ def volume(make: Callable[..., Machine]) -> Machine:
 def test_a_blank_volume_gets_a_file_system(volume: Machine) -> None:
     volume.answer("^blkid -p -s TYPE", status=2)
     assert configure(volume).status == 0
-    volume.order("mkfs.ext4", "systemctl start openstack-kubernetes-etcd-volume", "kubeadm init")
+    volume.order("mkfs.ext4", "systemctl restart openstack-kubernetes-etcd-volume", "kubeadm init")
     unit = volume.read("etc/systemd/system/openstack-kubernetes-etcd-volume.service")
     assert "Before=kubelet.service" in unit
     assert "RequiredBy=kubelet.service" in unit
@@ -491,6 +586,36 @@ def test_at_boot_the_volume_is_mounted_and_never_formatted(volume: Machine) -> N
     assert volume.run("control-plane/control-plane.sh", "mount").status == 0
     volume.order("findfs UUID=uuid-1", "e2fsck -p", "mount -o noatime")
     assert not volume.called("mkfs")
+
+
+def test_below_the_volume_no_etcd_can_begin(volume: Machine) -> None:
+    volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
+    # Two boots: the file is there already.
+    for _ in range(2):
+        assert volume.run("control-plane/control-plane.sh", "mount").status == 0
+        assert (volume.root / "var/lib/etcd/member").is_file()
+    # Nor does it look like the data of one that ran there.
+    volume.answer("^blkid -p -s TYPE", "ext4\n")
+    assert configure(volume).status == 0
+
+
+def test_a_mounted_volume_stays_mounted(volume: Machine) -> None:
+    volume.answer("^mountpoint")
+    assert configure(volume).status == 0
+    assert volume.called("systemctl start openstack-kubernetes-etcd-volume")
+    assert not volume.called("systemctl restart openstack-kubernetes-etcd-volume")
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_machine_whose_etcd_has_had_a_volume_refuses_to_continue_without(
+    make: Callable[..., Machine], joined: bool
+) -> None:
+    machine = member(make()) if joined else make()
+    machine.place(f"{STATE}/etcd-volume", "uuid-1\n")
+    result = configure(machine)
+    assert result.status == 1
+    assert "controlPlane.etcdVolume has left the configuration. Set it again" in result.log
+    assert not machine.called("kubeadm")
 
 
 # --- a member -----------------------------------------------------------------------------------
@@ -692,6 +817,15 @@ def test_a_member_that_was_removed_joins_again(make: Callable[..., Machine]) -> 
     machine.order("kubeadm reset --force", "kubeadm join")
 
 
+@pytest.mark.parametrize("answer", ["", "11, started, demo-control-pl"])
+def test_an_answer_without_members_expels_no_one(make: Callable[..., Machine], answer: str) -> None:
+    machine = member(make())
+    machine.answer("^curl .*10.8.0.21:6443", status=7, times=1)
+    machine.answer("member list", answer)
+    assert configure(machine).status == 0
+    assert not machine.called("kubeadm reset")
+
+
 def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machine]) -> None:
     machine = member(make())
     machine.answer("get node demo-control-plane-0", "", times=1)
@@ -751,8 +885,9 @@ def with_snapshot(machine: Machine) -> Machine:
     return with_etcdutl(machine)
 
 
-def with_etcdutl(machine: Machine) -> Machine:
+def with_etcdutl(machine: Machine, revision: int = 1234) -> Machine:
     """It has etcdutl in the image of etcd, which restores whatever it is given."""
+    status = f'T stdout F {{"hash":1,"revision":{revision},"totalKey":5,"version":"3.6.0"}}\n'
     machine.answer("^kubeadm config images list", "r.example/pause:3\nr.example/etcd:3.6.8-0\n")
     machine.answer(
         "^crictl run ",
@@ -763,9 +898,12 @@ def with_etcdutl(machine: Machine) -> Machine:
         "work = pathlib.Path(container['mounts'][0]['host_path'])\n"
         "pathlib.Path(here, 'snapshot').write_bytes((work / 'snapshot').read_bytes())\n"
         "if 'etcd:3.6.8-0' not in container['image']['image']: sys.exit(1)\n"
-        "data = work / 'data/member/snap'\n"
-        "data.mkdir(parents=True)\n"
-        "(data / 'db').write_text('restored')",
+        "if container['command'][2] == 'status':\n"
+        f"    (work / 'etcdutl.log').write_text({status!r})\n"
+        "else:\n"
+        "    data = work / 'data/member/snap'\n"
+        "    data.mkdir(parents=True)\n"
+        "    (data / 'db').write_text('restored')",
     )
     machine.answer("^crictl inspect .*status.state", "CONTAINER_EXITED")
     machine.answer("^crictl inspect .*status.exitCode", "0")
@@ -874,8 +1012,6 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     assert command[:4] == ["/usr/local/bin/etcdutl", "snapshot", "restore", "/restore/snapshot"]
     assert f"--initial-cluster=demo-control-plane-0=https://{MINE}:2380" in command
     assert command[-1] == "--mark-compacted"
-    # A later restore bumps them further.
-    assert int(command[-2].removeprefix("--bump-revision=")) > 1_700_000_000_000_000
     machine.order("crictl run", "crictl rmp --force pod-id", "kubeadm init --config")
     assert not machine.called("crictl pull")
     assert "DirAvailable--var-lib-etcd" in machine.called("kubeadm init --config")[0]
@@ -892,6 +1028,49 @@ def test_a_cluster_begins_with_the_snapshot(make: Callable[..., Machine]) -> Non
     assert machine.called(f"--upload-file {machine.root}/{STATE}/restoring ")[0].endswith(
         f"/restored/{SNAPSHOT}"
     )
+
+
+@pytest.mark.parametrize("revision", [0, 1234, 1_700_000_000_000_321])
+def test_a_restore_raises_the_revision_to_the_time(
+    make: Callable[..., Machine], revision: int
+) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    with_etcdutl(machine, revision)
+    before = int(time.time())
+    assert configure(machine).status == 0
+    # An older snapshot that is restored after a newer one does not go back.
+    assert before <= (bumped(machine) + revision) / 1_000_000 <= time.time()
+
+
+def test_a_revision_that_is_later_than_the_time_is_raised_too(
+    make: Callable[..., Machine],
+) -> None:
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    with_etcdutl(machine, 9_000_000_000_000_000)
+    assert configure(machine).status == 0
+    assert bumped(machine) > 1_700_000_000_000_000
+
+
+def bumped(machine: Machine) -> int:
+    """The amount by which the restore has raised the revision."""
+    [option] = [
+        word
+        for word in json.loads((machine.fakes / "container").read_text())["command"]
+        if word.startswith("--bump-revision=")
+    ]
+    return int(option.removeprefix("--bump-revision="))
+
+
+def test_a_snapshot_whose_revision_is_unknown_is_not_restored(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_snapshot(make(RESTORE=SNAPSHOT))
+    machine.answer("^crictl run ", "container-id\n")
+    machine.place(DB, "the only copy")
+    result = configure(machine)
+    assert result.status == 1
+    assert f"etcdutl does not say at which revision {SNAPSHOT} is" in result.log
+    assert machine.read(DB) == "the only copy"
 
 
 def test_the_same_snapshot_is_not_restored_by_a_forgotten_setting(
@@ -1254,9 +1433,11 @@ def test_a_damaged_snapshot_shows_the_output_of_etcdutl(make: Callable[..., Mach
         "container-id\n",
         does="import json, pathlib\n"
         "pod = json.load(open(sys.argv[-1]))\n"
-        "pathlib.Path(pod['log_directory'], 'etcdutl.log').write_text('expected sha256\\n')",
+        "log = 'T stdout F {\"revision\":5}\\nexpected sha256\\n'\n"
+        "pathlib.Path(pod['log_directory'], 'etcdutl.log').write_text(log)",
     )
     machine.answer("^crictl inspect .*status.exitCode", "1")
+    machine.answer("^crictl inspect .*status.exitCode", "0", times=1)
     result = configure(machine)
     assert result.status == 1
     assert "  | expected sha256" in result.log

@@ -444,6 +444,33 @@ def test_control_planes_know_their_bucket_and_the_first_one_the_snapshot_to_rest
         assert "bucket.env" not in files(command(made, other))
 
 
+def test_only_the_server_that_the_stack_began_with_may_begin_an_empty_cluster(
+    fresh: Run, updated: Run
+) -> None:
+    def initialize(of: Run, index: int = 0) -> str:
+        return node_env(command(of, f"demo-control-plane-{index}-configure"))["INITIALIZE"]
+
+    assert initialize(fresh) == "true"
+    assert initialize(updated) == "restore"
+    assert initialize(updated, 1) == initialize(fresh, 1) == "false"
+    on_purpose = run({"controlPlane": {"beginEmpty": True}}, existing=NODES)
+    assert initialize(on_purpose) == "true"
+    assert initialize(on_purpose, 1) == "false"
+
+
+def test_what_the_first_control_plane_may_do_changes_with_its_server_only(updated: Run) -> None:
+    stash = updated.one("index:Stash", "demo-control-plane-0-initialize")
+    assert stash.ignore_changes == ["input"]
+    assert stash.replacement_trigger == "demo-control-plane-0-id"
+
+
+def test_a_pool_may_let_its_nodes_leave_with_local_volumes(fresh: Run) -> None:
+    name = "demo-worker-0-membership"
+    assert "DELETE_LOCAL_VOLUMES" not in node_env(command(fresh, name))
+    allowed = run({"worker": {"deleteLocalVolumes": True}})
+    assert node_env(command(allowed, name))["DELETE_LOCAL_VOLUMES"] == "true"
+
+
 def test_without_backups_there_is_no_timer(fresh: Run) -> None:
     assert node_env(command(fresh, "demo-control-plane-0-configure"))["BACKUP_HOURS"] == "6"
     none = run({"backup": {"enabled": False}})

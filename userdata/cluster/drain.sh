@@ -35,6 +35,7 @@ drain() {
     log "the Node $NODE_NAME belongs to another machine by now ($node_provider): nothing to do"
     return
   fi
+  refuse_local_volumes
   [[ -z $exists ]] || ! node_is_healthy || alive=true
   [[ $alive == false ]] || wait_for_other_nodes
   [[ $ROLE != control-plane ]] || require_quorum_without_node

@@ -18,10 +18,22 @@ etcdctl_elsewhere() {
   return 1
 }
 
+# etcd_members: one line for each. An answer without any, or one that was cut off, is none: no member
+# may be taken for missing because of it.
+etcd_members() {
+  local members
+  members=$(etcdctl_elsewhere member list) || return
+  if [[ ! $members =~ ,\ (true|false)$ ]]; then
+    log "etcd's list of members is not complete: \"$members\""
+    return 1
+  fi
+  printf '%s\n' "$members"
+}
+
 # remove_etcd_member: takes this node out of etcd, whether its member has ever started or not.
 remove_etcd_member() {
   local members id status name peers rest
-  members=$(etcdctl_elsewhere member list) || return
+  members=$(etcd_members) || return
   while IFS=, read -r id status name peers rest; do
     if is_own_member; then
       log "removing this node's etcd member $id (${status# })"
@@ -38,7 +50,7 @@ is_own_member() {
 # The members that remain must be healthy in their majority.
 require_quorum_without_node() {
   local members health voters=0 healthy=0 needed id status name peers clients learner own=''
-  members=$(etcdctl_elsewhere member list) ||
+  members=$(etcd_members) ||
     die "$NODE_NAME cannot be removed: no other control plane's etcd answers, so it may be the last one"
   # It fails when one is unhealthy, and says which.
   health=$(etcdctl_elsewhere endpoint health --cluster --command-timeout=5s 2>&1) || true
@@ -64,7 +76,7 @@ require_quorum_without_node() {
 # Without a leader nothing can be read or written for an election timeout, which is seconds.
 hand_over_leadership() {
   local members id status name peers clients learner endpoint=//$NODE_IP:$ETCD_CLIENT_PORT
-  node_leads_etcd && members=$(etcdctl_elsewhere member list) || return 0
+  node_leads_etcd && members=$(etcd_members) || return 0
   step "hand over etcd's leadership"
   while IFS=, read -r id status name peers clients learner; do
     [[ ${status# } == started && ${learner# } != true && $clients != *"$endpoint"* ]] || continue

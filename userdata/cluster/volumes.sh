@@ -1,5 +1,28 @@
 #!/usr/bin/env bash
-# The volumes that are attached to the node. Sourced, never run.
+# The volumes that are attached to the node, and those on its own disk. Sourced, never run.
+
+# Another machine of this name would begin with empty folders where pods expect their data.
+refuse_local_volumes() {
+  local volumes
+  [[ ${DELETE_LOCAL_VOLUMES:-false} != true ]] || return 0
+  volumes=$(local_volumes) || die "the persistent volumes could not be read from the API"
+  [[ -z $volumes ]] ||
+    die "$NODE_NAME stays, because these persistent volumes have their data on its disk: ${volumes//$'\n'/, }. Move the data, then delete the claims and volumes: kubectl delete persistentvolumeclaim, kubectl delete persistentvolume. Or set deleteLocalVolumes for its pool in an update before this one: the data is lost then"
+}
+
+# local_volumes: with their claims.
+local_volumes() {
+  local lines
+  lines=$(kube get persistentvolumes -o go-template="$PINNED_VOLUMES") || return
+  sed -n "s|^$NODE_NAME ||p" <<<"$lines"
+}
+
+# Lines of NODE VOLUME (claim NAMESPACE/NAME). A volume without a claim has no data yet.
+# shellcheck disable=SC2016 # the variables are the template's
+PINNED_VOLUMES='{{range $volume := .items}}{{if and .spec.claimRef .spec.nodeAffinity (or .spec.local .spec.hostPath)}}
+{{- range .spec.nodeAffinity.required.nodeSelectorTerms}}{{range .matchExpressions}}{{if eq .key "kubernetes.io/hostname"}}
+{{- range .values}}{{.}} {{$volume.metadata.name}} (claim {{$volume.spec.claimRef.namespace}}/{{$volume.spec.claimRef.name}}){{"\n"}}{{end}}
+{{- end}}{{end}}{{end}}{{end}}{{end}}'
 
 # wait_for_volumes ALIVE: a dead node, `false`, cannot detach anything itself.
 wait_for_volumes() {

@@ -6,7 +6,7 @@
 # folder is moved at once: going back takes a command, and no later loss finds it again.
 adopt() {
   local data=${1:-}
-  [[ ${INITIALIZE:-false} == true ]] ||
+  may_initialize ||
     die "only the first control plane can continue from old data: copy etcd's database there (docs/operations.md, Lost control planes), and run this there"
   [[ ! -e $MANIFESTS/etcd.yaml ]] ||
     die "an etcd is set up on this machine already. If it is the last one of its cluster: $SCRIPTS_DIR/control-plane/control-plane.sh alone"

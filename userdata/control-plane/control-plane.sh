@@ -85,6 +85,7 @@ configure() {
   for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml pki/ca.crt pki/ca.key; do
     [[ -s $FOLDER/$file ]] || die "$FOLDER has no $file"
   done
+  refuse_lost_etcd_volume
   refuse_foreign_cluster
   drop_one_time_host_key
   if is_member && ! was_removed; then
@@ -117,6 +118,7 @@ reset() {
   remove_certificates_timer
   reset_node
   clear_etcd_data
+  rm -rf -- "$ADOPT"
 }
 
 require_root

@@ -3,10 +3,11 @@
 #
 # A volume outlives its machine, so its content says itself what it is worth:
 #   member                 etcd's data; with `unserved` in it, data of an init or a restore that no API
-#                          has served yet: it can be made again
+#                          has served as far as is known: it can be made again
 #   .restore               the restore that is being made
 #   .adopt                 what `control-plane.sh adopt` has chosen to continue from
 #   .before-restore-TIME   what something else has replaced
+#   .unserved-TIME         what was made again, after an interruption
 # `restoring` in STATE_DIR says that the Nodes of the earlier control planes are still to be deleted.
 
 ETCD_DATA=$ROOT/var/lib/etcd
@@ -14,18 +15,27 @@ UNSERVED=$ETCD_DATA/member/unserved
 RESTORE_WORK=$ETCD_DATA/.restore
 ADOPT=$ETCD_DATA/.adopt
 SET_ASIDE=$ETCD_DATA/.before-restore-
+UNSERVED_ASIDE=$ETCD_DATA/.unserved-
 RESTORING=$STATE_DIR/restoring
+BEGIN_EMPTY='pulumi config set --path controlPlane.beginEmpty true'
 
 # old_data: the folder that may be the last copy of the cluster; as long as no other data has
 # replaced it, that is what was set aside last.
 old_data() {
-  local aside
   if [[ -d $ETCD_DATA/member && ! -e $UNSERVED ]]; then
     printf '%s\n' "$ETCD_DATA/member"
   else
-    aside=$(compgen -G "$SET_ASIDE*" | sort | tail -n 1) || return
-    printf '%s\n' "$aside"
+    newest_aside "$SET_ASIDE"
   fi
+}
+
+newest_unserved() {
+  newest_aside "$UNSERVED_ASIDE"
+}
+
+# newest_aside PREFIX: the folder that was set aside last.
+newest_aside() {
+  compgen -G "$1*" | sort | tail -n 1
 }
 
 # last_write FOLDER: the time, in the format of the names of backups.
@@ -35,22 +45,20 @@ last_write() {
   date -u -d "@${newest:-0}" +%Y%m%dT%H%M%SZ
 }
 
-# set_aside FOLDER: by one rename, so that it is complete here or there after any interruption.
+# set_aside FOLDER [PREFIX]: by one rename, so that it is complete here or there after any
+# interruption.
 set_aside() {
   local aside
-  aside=$SET_ASIDE$(date -u +%Y%m%dT%H%M%S.%3NZ)
+  aside=${2:-$SET_ASIDE}$(date -u +%Y%m%dT%H%M%S.%3NZ)
   mv -T -- "$1" "$aside"
   sync -- "$ETCD_DATA"
   log "the old data is kept in $aside until this control plane is replaced. To free its space: rm -r $aside"
 }
 
-# By a rename first: what is deleted by half must not look like data of a cluster.
-drop_unserved() {
+# The API may have served it all the same: the kubelet continues after a script was killed.
+set_aside_unserved() {
   [[ -e $UNSERVED ]] || return 0
-  log "dropping data in $ETCD_DATA that no API has served"
-  fresh_work
-  mv -T -- "$ETCD_DATA/member" "$RESTORE_WORK/unserved"
-  rm -rf -- "$RESTORE_WORK"
+  set_aside "$ETCD_DATA/member" "$UNSERVED_ASIDE"
 }
 
 fresh_work() {
@@ -69,8 +77,9 @@ mark_served() {
   sync --file-system -- "$ETCD_DATA"
 }
 
+# All but what was adopted.
 clear_etcd_data() {
-  rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$RESTORE_WORK" "$ADOPT" "$SET_ASIDE"*
+  rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$RESTORE_WORK" "$SET_ASIDE"* "$UNSERVED_ASIDE"*
   rm -f -- "$RESTORING"
   clear_lost_and_found
 }
@@ -81,14 +90,21 @@ clear_lost_and_found() {
 
 # etcd data of an earlier cluster may be its last copy.
 refuse_orphaned_data() {
-  local data verb=$SCRIPTS_DIR/control-plane/control-plane.sh newest='' backup=''
+  local data verb=$SCRIPTS_DIR/control-plane/control-plane.sh newest='' backup='' allow=''
   data=$(old_data) || return 0
   if has_bucket; then
     newest=$(newest_backup) || log "the bucket cannot be listed, so it is not known whether there are backups"
   fi
   [[ -z $newest ]] ||
     backup=" Or continue from a backup, the newest is $newest; the data here is then set aside: pulumi config set --path backup.restore $newest, then pulumi up."
-  die "no control plane answers, but $data holds the data of an etcd that ran, last written $(last_write "$data"): not overwriting it. Bring another control plane back. Or continue from this data: $verb adopt here, then pulumi up.$backup Or, if it is worthless: $verb reset here, then pulumi up"
+  [[ $INITIALIZE != restore ]] || allow="$BEGIN_EMPTY, "
+  die "no control plane answers, but $data holds the data of an etcd that ran, last written $(last_write "$data"): not overwriting it. Bring another control plane back. Or continue from this data: $verb adopt here, then pulumi up.$backup Or, if it is worthless: $verb reset here, ${allow}then pulumi up"
+}
+
+# Someone has chosen this data to continue from, and a cluster answers all the same.
+refuse_adopted_data() {
+  [[ ! -d $ADOPT ]] ||
+    die "$ADOPT was adopted, but another control plane answers: not joining over it. To continue from the adopted data, delete the servers of all other control planes, then pulumi up. To join the cluster that answers, without this data: rm -r $ADOPT here, then pulumi up"
 }
 
 # A cluster that began after this data was last written is another one, which began empty. Joining it

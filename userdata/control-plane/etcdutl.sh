@@ -4,13 +4,14 @@
 ETCDUTL_POD=openstack-kubernetes-restore
 
 # etcdutl FOLDER ARGUMENT...: with FOLDER as /restore, from kubeadm's etcd image or from that of the
-# etcd project. It uses crictl alone: no kubelet runs here yet, and ctr cannot mount an image in
+# etcd project; its output is in FOLDER/etcdutl.log. It uses crictl alone: no kubelet runs here yet, and ctr cannot mount an image in
 # containerd 2.2.
 etcdutl() {
   local work=$1 image images
   shift
   images=$(kubeadm config images list --config "$FOLDER/kubeadm-init.yaml") || die "kubeadm does not list its images"
   at_exit remove_etcdutl_pod
+  rm -f -- "$work/etcdutl.log"
   for image in $(grep '/etcd:' <<<"$images") ${ETCD_IMAGE:-}; do
     crictl inspecti --quiet "$image" >/dev/null 2>&1 || run crictl pull "$image" || continue
     remove_etcdutl_pod

@@ -6,7 +6,10 @@ initialize() {
   local -a flags
   local watcher
   mapfile -t flags < <(kubeadm_flags)
-  [[ ! -e $RESTORING ]] || flags+=(--ignore-preflight-errors=DirAvailable--var-lib-etcd)
+  # The folder holds the data to begin with, or data that was set aside.
+  if [[ -e $RESTORING ]] || newest_unserved >/dev/null; then
+    flags+=(--ignore-preflight-errors=DirAvailable--var-lib-etcd)
+  fi
   step "kubeadm init"
   copy_files
   clear_lost_and_found

@@ -6,6 +6,7 @@ join_cluster() {
   local try
   step "join the cluster"
   wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
+  refuse_adopted_data
   refuse_older_cluster_data
   for try in 1 2 3; do
     remove_predecessor

@@ -7,7 +7,7 @@ was_removed() {
   local members
   ! wait_for "${OWN_API_TIMEOUT:-30}" "the API server of this machine" own_api_is_ready || return 1
   others_answer || return 1
-  members=$(etcdctl_elsewhere member list) || return 1
+  members=$(etcd_members) || return 1
   [[ $members != *"//$NODE_IP:$ETCD_PEER_PORT"* ]] || return 1
   log "the cluster has removed this machine while it was down: joining again"
   begin_attempt join

@@ -10,12 +10,13 @@ newest_backup() {
 
 # No one wants an empty cluster in place of one that could be restored.
 refuse_forgotten_backups() {
-  local newest
+  local newest allow=''
   has_bucket || return 0
   step "look for backups of this cluster"
   newest=$(newest_backup) || die_of_bucket
   [[ -n $newest ]] || return 0
-  die "no control plane answers, but there are backups of this very cluster, the newest is $newest. To continue from it: pulumi config set --path backup.restore $newest, then pulumi up. To begin with an empty cluster instead, delete them from the bucket $BUCKET_NAME"
+  [[ $INITIALIZE != restore ]] || allow="$BEGIN_EMPTY, "
+  die "no control plane answers, but there are backups of this very cluster, the newest is $newest. To continue from it: pulumi config set --path backup.restore $newest, then pulumi up. To begin with an empty cluster instead, delete them from the bucket $BUCKET_NAME, ${allow}then pulumi up"
 }
 
 # A setting that was left in place must not bring an old snapshot back when control planes are lost
@@ -44,14 +45,22 @@ restore_snapshot() {
 
 # begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd
 # with this machine as its only member. Kubelets and others that still run must never see a revision
-# twice, even after a second restore, so the revision is raised by the time: no cluster writes a
+# twice, whatever was restored before, so the revision is raised to the time: no cluster writes a
 # million times a second.
 begin_with_snapshot() {
-  local what=$1 peer=https://$NODE_IP:$ETCD_PEER_PORT
+  local what=$1 peer=https://$NODE_IP:$ETCD_PEER_PORT now revision bump
   shift
+  now=$(date +%s)000000
+  etcdutl "$RESTORE_WORK" snapshot status /restore/snapshot --write-out=json ||
+    die "etcdutl could not read $what: the reason is above"
+  revision=$(grep -m 1 -oP '"revision":\K[0-9]+' "$RESTORE_WORK/etcdutl.log") ||
+    die "etcdutl does not say at which revision $what is"
+  bump=$((now - revision))
+  # Earlier releases have added the time to the revision at each restore.
+  ((bump > 0)) || bump=$now
   etcdutl "$RESTORE_WORK" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=$peer" --initial-advertise-peer-urls="$peer" \
-    --bump-revision="$(date +%s)000000" --mark-compacted "$@" ||
+    --bump-revision="$bump" --mark-compacted "$@" ||
     die "etcdutl could not restore $what: the reason is above"
   : >"$RESTORE_WORK/data/member/${UNSERVED##*/}"
   sync --file-system -- "$ETCD_DATA"

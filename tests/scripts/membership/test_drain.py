@@ -66,6 +66,7 @@ def test_volumes_of_daemonsets_stay_attached_without_stopping_it(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
+    machine.environment["DETACH_TIMEOUT"] = "30"
     machine.answer("get pods .*go-template", "logs/agent-x-buffer\n")
     machine.answer("get persistentvolumes", "pv-1 logs/agent-x-buffer\npv-2 shop/db\npv-3 /\n")
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\n")
@@ -74,6 +75,44 @@ def test_volumes_of_daemonsets_stay_attached_without_stopping_it(
     assert result.status == 0, result
     assert len(machine.called("get volumeattachments")) == 3
     assert machine.called("worker.sh reset")
+
+
+LOCAL = "demo-worker-0 pv-1 (claim shop/db)\ndemo-worker-1 pv-2 (claim shop/web)\n"
+
+
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_a_node_with_local_volumes_stays(make: Callable[..., Machine], ready: str) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", ready))
+    machine.answer("get persistentvolumes -o go-template", LOCAL + "demo-worker-0 pv-3 (claim a/b)")
+    result = drain(machine)
+    assert result.status == 1
+    assert "disk: pv-1 (claim shop/db), pv-3 (claim a/b). Move the data" in result.log
+    assert "set deleteLocalVolumes for its pool" in result.log
+    assert not machine.called("patch node")
+    assert len(machine.called("get persistentvolumes")) == 1
+
+
+def test_a_node_whose_local_volumes_may_be_lost_leaves(make: Callable[..., Machine]) -> None:
+    machine = make(DELETE_LOCAL_VOLUMES="true")
+    machine.answer("get persistentvolumes -o go-template", LOCAL)
+    assert drain(machine).status == 0
+    assert machine.called("delete node demo-worker-0")
+
+
+def test_local_volumes_of_other_nodes_do_not_matter(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get persistentvolumes -o go-template", LOCAL.replace("worker-0", "worker-01"))
+    assert drain(machine).status == 0
+
+
+def test_a_node_stays_while_its_local_volumes_are_unknown(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("get persistentvolumes", status=1)
+    result = drain(machine)
+    assert result.status == 1
+    assert "the persistent volumes could not be read from the API" in result.log
+    assert not machine.called("patch node")
 
 
 def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Machine]) -> None:
@@ -87,6 +126,7 @@ def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Mac
 
 def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
     machine = make()
+    machine.environment["OTHERS_TIMEOUT"] = "30"
     coming_up = node("demo-worker-1", "False", "sick\nin two lines")
     answer_nodes(machine, node("demo-worker-0"), coming_up, times=2)
     result = drain(machine)
@@ -245,6 +285,18 @@ def test_etcd_keeps_a_healthy_majority(
         assert "demo-control-plane-2 cannot be removed: of the" in result.log
         assert not machine.called("patch node")
         assert not machine.called("member remove")
+
+
+@pytest.mark.parametrize("answer", ["", "21, started, demo-control-plane-0, https://10.8"])
+def test_a_control_plane_stays_while_the_members_of_etcd_are_unknown(
+    make_control_plane: Callable[..., Machine], answer: str
+) -> None:
+    machine = make_control_plane()
+    machine.answer("member list", answer)
+    result = drain(machine)
+    assert result.status == 1
+    assert "demo-control-plane-2 cannot be removed" in result.log
+    assert not machine.called("patch node")
 
 
 def test_the_last_control_plane_stays(make_control_plane: Callable[..., Machine]) -> None:

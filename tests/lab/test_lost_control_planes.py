@@ -1,0 +1,79 @@
+"""The loss of all control planes of a cluster without a bucket and without volumes for etcd.
+
+Nothing is left of the cluster's data then, but its workers and their pods live on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab import image, settings
+from tests.lab.cluster import UP, Cluster, left_in_project, run
+from tests.smoke.live import until
+
+CONTROL_PLANE, WORKER = "lost-control-plane-0", "lost-worker-0"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The cluster, with a pod; it is destroyed at the end, also after a failure."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    made = Cluster("lost", keys)
+    try:
+        made.up()
+        made.kubectl("run", "survivor", "--image=registry.k8s.io/pause:3.10.2")
+        made.kubectl("wait", "--for=condition=Ready", "pod/survivor", "--timeout=120s")
+        yield made
+    finally:
+        made.destroy()
+
+
+def survivor(cluster: Cluster) -> str:
+    """Id of the running container of the pod."""
+    return cluster.ssh(WORKER, "sudo crictl ps --quiet --state Running --name '^survivor$'").strip()
+
+
+def control_plane(**more: object) -> dict[str, object]:
+    """The key `controlPlane`."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    return {**keys["controlPlane"], **more}
+
+
+def test_a_new_cluster_may_begin_and_a_second_update_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.nodes() == {CONTROL_PLANE: True, WORKER: True}
+    assert cluster.up() == {}
+
+
+@pytest.mark.parametrize("flags", [["--refresh"], []])
+def test_without_its_control_planes_the_cluster_is_not_replaced_by_an_empty_one(
+    cluster: Cluster, flags: list[str]
+) -> None:
+    before = survivor(cluster)
+    assert before
+    if flags:
+        run("openstack", "server", "delete", "--wait", CONTROL_PLANE)
+    result = cluster.stack.pulumi(*UP, *flags, capture=True, check=False)
+    told = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "not beginning an empty one in its place" in told
+    assert "pulumi config set --path controlPlane.beginEmpty true" in told
+    assert survivor(cluster) == before
+
+
+def test_on_purpose_it_begins_empty(cluster: Cluster) -> None:
+    cluster.up(controlPlane=control_plane(beginEmpty=True))
+    assert cluster.nodes()[CONTROL_PLANE]
+    assert "survivor" not in cluster.kubectl("get", "pods", "-o", "name")
+
+
+def test_the_add_ons_and_the_workers_come_back(cluster: Cluster) -> None:
+    cluster.up(
+        "--refresh", "--replace", f"**:Command::{WORKER}-membership", controlPlane=control_plane()
+    )
+    assert cluster.nodes() == {CONTROL_PLANE: True, WORKER: True}
+    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
+    assert cluster.up() == {}
+    cluster.destroy()
+    assert left_in_project() == {}
