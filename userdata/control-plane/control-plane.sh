@@ -6,6 +6,8 @@
 #   control-plane.sh alone          when the others are lost for good: etcd continues with this member
 #   control-plane.sh adopt [FOLDER] when all are lost, on the new first one: the next configure
 #                                   continues from etcd's data on the volume, or in a folder next to it
+#   control-plane.sh defragment     gives free space of etcd's database back, if it pays (its timer runs
+#                                   this)
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -28,6 +30,10 @@ source "$HERE/cluster/etcd-members.sh"
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh
+source "$HERE/backup/encryption.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/room.sh
+source "$HERE/backup/room.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-volume.sh
 source "$HERE/control-plane/etcd-volume.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-data.sh
@@ -64,6 +70,8 @@ source "$HERE/control-plane/member.sh"
 source "$HERE/control-plane/enter.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/backups.sh
 source "$HERE/control-plane/backups.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/defragment.sh
+source "$HERE/control-plane/defragment.sh"
 
 FILES=$HERE/control-plane/files
 
@@ -85,6 +93,7 @@ configure() {
     enter_cluster
   fi
   configure_backups
+  configure_defragmentation
   log "this control plane is a member of the cluster"
 }
 
@@ -99,6 +108,7 @@ own_api_is_ready() {
 
 reset() {
   remove_backups
+  remove_defragmentation
   reset_node
   clear_etcd_data
 }
@@ -107,17 +117,18 @@ require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT
 case $VERB in
-  configure | alone | adopt | reset)
+  configure | alone | adopt | defragment | reset)
     lock
     load_bucket
     case $VERB in
       configure) configure ;;
       alone) alone ;;
       adopt) adopt "${@:2}" ;;
+      defragment) defragment ;;
       reset) reset ;;
     esac
     ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|defragment|state|reset|mount" ;;
 esac

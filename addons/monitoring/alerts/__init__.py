@@ -1,12 +1,13 @@
 """Alerts that fit this cluster, alongside those that come with kube-prometheus-stack."""
 
 from addons.monitoring.alerts.alert import Alert
-from addons.monitoring.alerts.etcd_backups import BACKUP_METRIC
+from addons.monitoring.alerts.etcd_backups import BACKUP_METRIC, PROOF_METRIC
 from addons.monitoring.alerts.nodes import REBOOT_OVERDUE
 from addons.monitoring.alerts.rules import REPLACED_ALERTS, REPLACED_GROUPS, groups, rule_spec
 
 __all__ = [
     "BACKUP_METRIC",
+    "PROOF_METRIC",
     "REBOOT_OVERDUE",
     "REPLACED_ALERTS",
     "REPLACED_GROUPS",
