@@ -832,7 +832,7 @@ def test_snapshots_are_taken_by_a_timer(make: Callable[..., Machine]) -> None:
 def test_its_timer_proves_snapshots(make: Callable[..., Machine]) -> None:
     machine = make(BACKUP_HOURS="6")
     assert configure(machine).status == 0
-    assert machine.called("systemctl start -- openstack-kubernetes-backup-proof.timer")
+    assert machine.called("systemctl restart -- openstack-kubernetes-backup-proof.timer")
     service = machine.read("etc/systemd/system/openstack-kubernetes-backup-proof.service")
     assert "current/backup/backup.sh prove\n" in service
 
@@ -1486,8 +1486,8 @@ def test_a_database_that_is_mostly_free_is_defragmented_in_turn(
     machine = fragmented(make())
     result = defragment(machine)
     assert result.status == 0, result
-    machine.order("fake-turn defragmentation of etcd", " defrag", "fake-end-of-turn")
-    [command] = machine.called(" defrag")
+    machine.order("fake-turn defragmentation of etcd", "600s defrag", "fake-end-of-turn")
+    [command] = machine.called("600s defrag")
     assert command.startswith("crictl exec etcd-id etcdctl --endpoints=https://127.0.0.1:2379 ")
     assert "--cluster" not in command
     assert not machine.called("move-leader")
@@ -1496,7 +1496,7 @@ def test_a_database_that_is_mostly_free_is_defragmented_in_turn(
 def test_a_leader_hands_over_before_it_is_defragmented(make: Callable[..., Machine]) -> None:
     machine = fragmented(make(), leader=34)
     assert defragment(machine).status == 0
-    machine.order("fake-turn", "move-leader 11", " defrag")
+    machine.order("fake-turn", "move-leader 11", "600s defrag")
 
 
 def test_the_only_member_is_defragmented_as_leader(make: Callable[..., Machine]) -> None:
@@ -1504,7 +1504,7 @@ def test_the_only_member_is_defragmented_as_leader(make: Callable[..., Machine])
     machine.answer("member list", OWN_MEMBER)
     assert defragment(machine).status == 0
     assert not machine.called("move-leader")
-    assert machine.called(" defrag")
+    assert machine.called("600s defrag")
 
 
 @pytest.mark.parametrize(("size", "used"), [(100 << 20, 1 << 20), (200 << 20, 100 << 20)])
@@ -1514,13 +1514,13 @@ def test_a_database_that_is_small_or_in_use_is_left_alone(
     machine = fragmented(make(), size=size, used=used)
     assert defragment(machine).status == 0
     assert not machine.called("fake-turn")
-    assert not machine.called(" defrag")
+    assert not machine.called("600s defrag")
 
 
 def test_no_one_is_defragmented_out_of_turn(make: Callable[..., Machine]) -> None:
     machine = fragmented(make(), free="false")
     assert defragment(machine).status == 0
-    assert not machine.called(" defrag")
+    assert not machine.called("600s defrag")
 
 
 def test_a_disk_without_room_for_a_second_database_is_not_filled(
@@ -1531,12 +1531,12 @@ def test_a_disk_without_room_for_a_second_database_is_not_filled(
     result = defragment(machine)
     assert result.status == 1
     assert f"needs {80 << 20} for the defragmentation of etcd" in result.log
-    assert not machine.called(" defrag")
+    assert not machine.called("600s defrag")
 
 
 def test_its_timer_defragments(make: Callable[..., Machine]) -> None:
     machine = make()
     assert configure(machine).status == 0
-    assert machine.called("systemctl start -- openstack-kubernetes-defragment.timer")
+    assert machine.called("systemctl restart -- openstack-kubernetes-defragment.timer")
     assert machine.run("control-plane/control-plane.sh", "reset").status == 0
     assert not machine.has("etc/systemd/system/openstack-kubernetes-defragment.timer")
