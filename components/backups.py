@@ -8,6 +8,7 @@ import pulumi
 
 import versions
 from addons.image_mirror import mirrored
+from components.pki import KeyPair
 from components.ssh import environment_file
 from config.models.backup import Backup
 from config.models.cluster import Cluster
@@ -30,8 +31,10 @@ def backup_variables(cluster: Cluster, *, initializes: bool) -> Mapping[str, str
     return values
 
 
-def files(backup: Backup, secret_key: pulumi.Input[str] | None) -> Mapping[str, pulumi.Input[str]]:
-    """The files that name the bucket; none if there is no bucket."""
+def files(
+    backup: Backup, secret_key: pulumi.Input[str] | None, keys: KeyPair
+) -> Mapping[str, pulumi.Input[str]]:
+    """The files that name the bucket, and the keys of its objects; none if there is no bucket."""
     bucket = backup.bucket
     if bucket is None:
         return {}
@@ -47,7 +50,9 @@ def files(backup: Backup, secret_key: pulumi.Input[str] | None) -> Mapping[str, 
                     "BUCKET_SECRET_KEY": key or "",
                 }
             )
-        )
+        ),
+        "backup.crt": keys.public,
+        "backup.key": keys.private,
     }
     if bucket.ca_certificate is not None:
         found["bucket-ca.crt"] = bucket.ca_certificate

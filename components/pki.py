@@ -68,6 +68,8 @@ class Pki(pulumi.ComponentResource):
     administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
+    # Closes and opens the snapshots of etcd in the bucket.
+    backup: KeyPair
     # Base64.
     encryption_key: pulumi.Output[str]
 
@@ -92,6 +94,7 @@ class Pki(pulumi.ComponentResource):
         )
         self.program = self._program()
         self.administrator = self._administrator(administrators)
+        self.backup = self._backup_certificate()
 
         if ssh_private_key is None:
             ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._child)
@@ -129,6 +132,18 @@ class Pki(pulumi.ComponentResource):
             dns_names=[common_name],
             validity_period_hours=CA_HOURS,
             allowed_uses=["digital_signature", "key_encipherment", "cert_signing"],
+            opts=self._child,
+        )
+        return KeyPair(certificate.cert_pem, key.private_key_pem)
+
+    def _backup_certificate(self) -> KeyPair:
+        key = self._key("backup")
+        certificate = tls.SelfSignedCert(
+            f"{self._name}-backup",
+            private_key_pem=key.private_key_pem,
+            subject=tls.SelfSignedCertSubjectArgs(common_name="etcd-backups"),
+            validity_period_hours=CA_HOURS,
+            allowed_uses=["key_agreement"],
             opts=self._child,
         )
         return KeyPair(certificate.cert_pem, key.private_key_pem)

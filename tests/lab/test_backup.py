@@ -6,6 +6,7 @@ A lost machine is deleted in OpenStack, behind the program's back; etcd's volume
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ NODES = [*CONTROL_PLANES, "backup-worker-0"]
 SCRIPTS = "/usr/local/lib/openstack-kubernetes/current"
 CONTROL_PLANE_SH = f"{SCRIPTS}/control-plane/control-plane.sh"
 BACKUP_SH = f"{SCRIPTS}/backup/backup.sh"
+PROOF = "openstack-kubernetes-backup-proof.service"
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +111,11 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     folders = {name.split("/")[0] for name in store.names()}
     assert len(folders) == 1
     for control_plane in CONTROL_PLANES:
-        of_this = [name for name in store.names() if name.endswith(f"-{control_plane}.db.gz")]
+        end = f"-{control_plane}.db.gz.cms.tar"
+        of_this = [name for name in store.names() if name.endswith(end)]
         assert len(of_this) == 2, store.names()
-        assert len(cluster.ssh(control_plane, "sudo ls /var/backups/etcd").split()) == 1
+        kept = cluster.ssh(control_plane, "sudo ls /var/backups/etcd").split()
+        assert [name.endswith(".keys") for name in kept] == [False, True]
     told = cluster.ssh(CONTROL_PLANES[0], "cat /var/lib/openstack-kubernetes/metrics/backup.prom")
     assert 'place="disk"' in told
     assert 'place="bucket"' in told
@@ -119,10 +123,45 @@ def test_each_control_plane_puts_its_snapshots_into_the_bucket(
     assert set(store.names()) <= set(listed.split())
 
 
-def test_the_timer_runs_on_every_control_plane(cluster: Cluster) -> None:
+def test_the_timers_run_on_every_control_plane(cluster: Cluster) -> None:
     for control_plane in CONTROL_PLANES:
-        timer = cluster.ssh(control_plane, "systemctl is-active openstack-kubernetes-backup.timer")
-        assert timer == "active\n"
+        for unit in ("backup", "backup-proof", "defragment"):
+            timer = f"openstack-kubernetes-{unit}.timer"
+            assert cluster.ssh(control_plane, f"systemctl is-active {timer}") == "active\n"
+
+
+def test_what_is_in_the_bucket_cannot_be_read(store: ObjectStore) -> None:
+    for name in store.names():
+        # The CA and the names of objects are in every snapshot; gzip and CMS have headers.
+        content = store.read(name)
+        assert b"BEGIN CERTIFICATE" not in content
+        assert b"\x1f\x8b\x08" not in content[:1024]
+
+
+def test_the_newest_snapshot_is_proved_while_the_cluster_changes(cluster: Cluster) -> None:
+    metrics = "cat /var/lib/openstack-kubernetes/metrics/backup-proof.prom"
+    for control_plane in CONTROL_PLANES:
+        cluster.ssh(control_plane, f"sudo systemctl start {PROOF}")
+        told = cluster.ssh(control_plane, metrics)
+        (taken,) = (line.split()[1] for line in told.splitlines() if not line.startswith("#"))
+        assert time.time() - int(taken) < 3600
+        # Nothing is left of it.
+        assert cluster.ssh(control_plane, "sudo ls -A /var/backups/etcd/.proof || true") == ""
+        assert cluster.ssh(control_plane, "pgrep -f -- '[-]-name=proof' || true") == ""
+
+
+def test_a_snapshot_that_was_changed_in_the_bucket_is_not_proved(
+    cluster: Cluster, store: ObjectStore
+) -> None:
+    newest = [name for name in store.names() if f"-{CONTROL_PLANES[0]}." in name][-1]
+    whole = store.read(newest)
+    damaged = bytearray(whole)
+    damaged[len(damaged) // 2] ^= 1
+    store.write(newest, bytes(damaged))
+    prove = f"sudo systemctl start {PROOF}; systemctl show -P Result {PROOF}"
+    assert cluster.ssh(CONTROL_PLANES[0], prove) == "exit-code\n"
+    store.write(newest, whole)
+    assert cluster.ssh(CONTROL_PLANES[0], prove) == "success\n"
 
 
 def test_the_last_control_plane_continues_alone_and_loses_nothing(cluster: Cluster) -> None:
@@ -142,7 +181,7 @@ def test_without_any_control_plane_an_update_refuses_to_replace_the_old_data(
     lose(*CONTROL_PLANES)
     told = refused(cluster)
     newest = store.names()[-1]
-    assert newest.endswith("-backup-control-plane-1.db.gz")
+    assert newest.endswith("-backup-control-plane-1.db.gz.cms.tar")
     assert "/var/lib/etcd/member holds the data of an etcd that ran, last written" in told
     assert f"pulumi config set --path backup.restore {newest}" in told
 

@@ -67,6 +67,13 @@ BUCKET_ACCESS_KEY=AKEY
 BUCKET_SECRET_KEY='se"cr\\et'
 """
 
+# Makes the key of a cluster's backups, and its certificate, as components/pki.py does.
+MAKE_BACKUP_KEY = (
+    *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+    *("-subj", "/CN=etcd-backups", "-addext", "keyUsage=critical,keyAgreement"),
+    *("-keyout", "backup.key", "-out", "backup.crt"),
+)
+
 # What an object store answers: what curl writes to --output, and its --write-out.
 STORE = """
 import pathlib
@@ -163,6 +170,11 @@ class Machine:
             {"pattern": pattern, "prints": prints, "status": status, "complains": complains,
              "times": times, "does": does},
         )  # fmt: skip
+
+    def encrypts(self) -> None:
+        """Give it the real openssl, and the key of its backups."""
+        (self.fakes / "openssl").unlink()
+        subprocess.run(MAKE_BACKUP_KEY, cwd=self.folder, capture_output=True, check=True)
 
     def run(self, script: str, *arguments: str, stdin: str = "") -> Result:
         return self.bash(["bash", f"./{script}", *arguments], stdin)

@@ -1,19 +1,25 @@
-"""backup.sh: snapshots of etcd on the disk and in the bucket, and the metrics for the alerts."""
+"""backup.sh: snapshots of etcd on the disk and in the bucket, their proof, and the metrics for the
+alerts."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
-from addons.monitoring.alerts import BACKUP_METRIC
+from addons.monitoring.alerts import BACKUP_METRIC, PROOF_METRIC
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
 METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
+PROOF_METRICS = "var/lib/openstack-kubernetes/metrics/backup-proof.prom"
+KEYS = '"Revision" : 7123\n"More" : false\n"Count" : {}\n'
 
 
 def store(machine: Machine, pattern: str, answer: str = "", status: str = "200") -> None:
@@ -39,6 +45,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.place("var/lib/etcd/member/snap/db", "x" * 1000)
         made.answer("^df ", "Avail\n1000000\n")
         made.answer("^crictl ps", "etcd-id\n")
+        made.answer("^crictl exec etcd-id etcdctl .* get  --prefix --count-only", KEYS.format(41))
         made.answer(
             "^crictl exec etcd-id etcdctl .*snapshot save",
             does="import pathlib; pathlib.Path(here, '../root/var/lib/etcd/.snapshot')"
@@ -46,7 +53,14 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         )
         if bucket:
             made.write("bucket.env", BUCKET_ENV)
+            made.encrypts()
             store(machine=made, pattern="", answer=listing())
+            made.answer(
+                "^curl .*--upload-file",
+                "200",
+                does="import shutil\n"
+                "shutil.copy(sys.argv[sys.argv.index('--upload-file') + 1], here + '/object')",
+            )
         return made
 
     return machine
@@ -56,11 +70,16 @@ def take(machine: Machine) -> Result:
     return machine.run("backup/backup.sh", "take")
 
 
+def taken(machine: Machine) -> list[Path]:
+    """The snapshots on the disk."""
+    return sorted((machine.root / BACKUPS).glob("*.db.gz"))
+
+
 def test_a_snapshot_is_on_the_disk_for_root_only(make: Callable[..., Machine]) -> None:
     machine = make()
     result = take(machine)
     assert result.status == 0, result
-    [snapshot] = (machine.root / BACKUPS).iterdir()
+    [snapshot] = taken(machine)
     assert re.fullmatch(r"\d{8}T\d{6}Z-demo-control-plane-0\.db\.gz", snapshot.name)
     assert gzip.decompress(snapshot.read_bytes()) == b"the data"
     assert snapshot.stat().st_mode & 0o777 == 0o600
@@ -73,10 +92,11 @@ def test_the_oldest_of_this_control_plane_are_deleted(make: Callable[..., Machin
     machine = make()
     for name in ("20260101T000000Z-demo-control-plane-0", "20260102T000000Z-demo-control-plane-0"):
         machine.place(f"{BACKUPS}/{name}.db.gz")
+        machine.place(f"{BACKUPS}/{name}.db.gz.keys")
     assert take(machine).status == 0
-    kept = sorted(each.name[:8] for each in (machine.root / BACKUPS).iterdir())
-    assert len(kept) == 2
-    assert kept[0] == "20260102"
+    for kept in (taken(machine), sorted((machine.root / BACKUPS).glob("*.keys"))):
+        assert len(kept) == 2
+        assert kept[0].name.startswith("20260102")
 
 
 def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> None:
@@ -84,7 +104,8 @@ def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> 
     machine.answer("^df ", "Avail\n1999\n")
     result = take(machine)
     assert result.status == 1
-    assert "has 1999 bytes left, and needs 2000, because etcd's database has 1000" in result.log
+    assert "has 1999 bytes left, and needs 2000 for a snapshot" in result.log
+    assert "etcd's database has 1000" in result.log
     assert not machine.called("snapshot save")
 
 
@@ -106,7 +127,7 @@ def test_the_snapshot_of_a_member_without_majority_does_not_count_as_new(
     result = take(machine)
     assert result.status == 1
     assert "stays on this disk and is not copied: this etcd has no majority" in result.log
-    assert list((machine.root / BACKUPS).iterdir())
+    assert taken(machine)
     assert not machine.called("--upload-file")
     assert not machine.has(METRICS)
 
@@ -128,14 +149,37 @@ def test_a_machine_without_etcd_says_so(make: Callable[..., Machine]) -> None:
     assert "no etcd runs on this machine" in result.log
 
 
-def test_the_bucket_gets_a_copy_in_the_clusters_folder(make: Callable[..., Machine]) -> None:
+def test_the_bucket_gets_an_encrypted_copy_in_the_clusters_folder(
+    make: Callable[..., Machine],
+) -> None:
     machine = make(bucket=True)
     result = take(machine)
     assert result.status == 0, result
     [put] = machine.called("--upload-file")
-    [snapshot] = (machine.root / BACKUPS).iterdir()
-    assert put.endswith(f"https://object.example.org/backups/{BACKUP_FOLDER}/{snapshot.name}")
-    assert hashlib.sha256(snapshot.read_bytes()).hexdigest() in put
+    [snapshot] = taken(machine)
+    assert put.endswith(f"/backups/{BACKUP_FOLDER}/{snapshot.name}.cms.tar")
+    copy = machine.fakes / "object"
+    assert hashlib.sha256(copy.read_bytes()).hexdigest() in put
+    assert snapshot.read_bytes() not in copy.read_bytes()
+    # As docs/operations.md opens it by hand.
+    opened = subprocess.run(
+        ["tar", "-xf", copy,
+         "--to-command=openssl cms -decrypt -binary -inform DER -inkey backup.key"],
+        cwd=machine.folder, capture_output=True, check=True,
+    )  # fmt: skip
+    assert opened.stdout == snapshot.read_bytes()
+    assert {each.name for each in (machine.root / BACKUPS).iterdir()} == {
+        snapshot.name, f"{snapshot.name}.keys"
+    }  # fmt: skip
+
+
+def test_without_its_certificate_nothing_goes_into_the_bucket(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    (machine.folder / "backup.crt").unlink()
+    result = take(machine)
+    assert result.status == 1
+    assert "is on this disk, but not in the bucket backups" in result.log
+    assert not machine.called("--upload-file")
 
 
 def test_the_secret_key_is_in_no_command_line_and_no_log(make: Callable[..., Machine]) -> None:
@@ -150,8 +194,10 @@ def test_the_oldest_of_this_control_plane_are_deleted_from_the_bucket(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
+    # An earlier release did not encrypt.
     names = [
-        f"{BACKUP_FOLDER}/2026010{day}T000000Z-demo-control-plane-0.db.gz" for day in (3, 1, 2)
+        f"{BACKUP_FOLDER}/2026010{day}T000000Z-demo-control-plane-0.db.gz{end}"
+        for day, end in ((3, ".cms.tar"), (1, ""), (2, ".cms.tar"))
     ]
     others = f"{BACKUP_FOLDER}/20250101T000000Z-demo-control-plane-1.db.gz"
     store(machine, "list-type=2", listing(others, *names))
@@ -170,7 +216,7 @@ def test_a_refused_copy_says_why_and_keeps_the_one_on_the_disk(
     assert result.status == 1
     assert "answers 403 SignatureDoesNotMatch: wrong key" in result.log
     assert "is on this disk, but not in the bucket backups" in result.log
-    assert list((machine.root / BACKUPS).iterdir())
+    assert taken(machine)
     told = machine.read(METRICS)
     assert 'place="disk"' in told
     assert 'place="bucket"' not in told
@@ -223,3 +269,130 @@ def test_a_store_that_never_answers_is_named(make: Callable[..., Machine]) -> No
     assert result.status == 1
     assert "timed out" in result.log
     assert "https://object.example.org/backups answers nothing" in result.log
+
+
+# --- the proof ----------------------------------------------------------------------------------
+
+OBJECT = f"{BACKUP_FOLDER}/20261122T010203Z-demo-control-plane-0.db.gz.cms.tar"
+
+
+@pytest.fixture
+def make_proof(make: Callable[..., Machine]) -> Callable[..., Machine]:
+    """A control plane with a snapshot of 41 keys, and an image of etcd that restores as many."""
+
+    def machine(*, bucket: bool = False, restores: int = 41) -> Machine:
+        made = make(bucket=bucket)
+        assert take(made).status == 0
+        [snapshot] = taken(made)
+        name = "20261122T010203Z-demo-control-plane-0.db.gz"
+        snapshot.rename(snapshot.with_name(name))
+        snapshot.with_name(f"{snapshot.name}.keys").rename(snapshot.with_name(f"{name}.keys"))
+        if bucket:
+            store(made, "list-type=2", listing(OBJECT))
+            made.answer(
+                f"^curl .*/backups/{OBJECT}",
+                "200",
+                does="import shutil\n"
+                "shutil.copy(here + '/object', sys.argv[sys.argv.index('--output') + 1])",
+            )
+        made.answer("^df .*avail", "Avail\n1000000000\n")
+        made.answer("^df .*size", "1B-blocks\n7000000000\n")
+        made.answer("^crictl inspect .*pid", "77\n")
+        for program in ("etcd", "etcdctl", "etcdutl"):
+            shutil.copy(made.fakes / "fake", made.fakes / program)
+            path = made.place(f"proc/77/root/usr/local/bin/{program}")
+            path.write_text(f'#!/bin/bash\nexec {made.fakes}/{program} "$@"\n')
+            path.chmod(0o755)
+        made.answer("^etcdutl", does="assert open('snapshot').read() == 'the data'")
+        made.answer("^etcd ", does="import time; time.sleep(60)")
+        made.answer(
+            "^etcdctl .*health", does="sys.exit('\"etcd --' not in open(here + '/calls').read())"
+        )
+        made.answer("^etcdctl .*--count-only", KEYS.format(restores))
+        return made
+
+    return machine
+
+
+def prove(machine: Machine) -> Result:
+    return machine.run("backup/backup.sh", "prove")
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_the_newest_snapshot_is_restored_and_its_keys_counted(
+    make_proof: Callable[..., Machine], bucket: bool
+) -> None:
+    machine = make_proof(bucket=bucket)
+    result = prove(machine)
+    assert result.status == 0, result
+    assert "restores: 41 keys at revision 7123" in result.log
+    machine.order("etcdutl snapshot restore", "etcd --data-dir=data", "--rev=7123")
+    # Nothing reaches the restored etcd but root, through the folder.
+    [started] = (line for line in machine.calls if line.startswith("etcd "))
+    assert "--listen-client-urls=unix:" in started
+    assert "--listen-peer-urls=unix:" in started
+    assert not machine.has(f"{BACKUPS}/.proof")
+    # 2026-11-22 01:02:03 UTC
+    assert f"\n{PROOF_METRIC} 1795309323\n" in machine.read(PROOF_METRICS)
+    assert bool(machine.called(f"/backups/{OBJECT}")) == bucket
+
+
+def test_a_snapshot_with_other_keys_is_not_proved(make_proof: Callable[..., Machine]) -> None:
+    machine = make_proof(restores=40)
+    result = prove(machine)
+    assert result.status == 1
+    assert "at revision 7123 it has 40 keys, and etcd had 41" in result.log
+    assert not machine.has(PROOF_METRICS)
+    assert not machine.has(f"{BACKUPS}/.proof")
+
+
+def test_a_damaged_copy_is_not_proved(make_proof: Callable[..., Machine]) -> None:
+    machine = make_proof(bucket=True)
+    copy = machine.fakes / "object"
+    content = bytearray(copy.read_bytes())
+    content[content.rindex(b"\x04\x10") + 5] ^= 1  # in GCM's tag, which ends the message
+    copy.write_bytes(content)
+    result = prove(machine)
+    assert result.status == 1
+    assert f"{OBJECT} is damaged, or not encrypted for the key of this cluster" in result.log
+    assert not machine.called("etcdutl")
+    assert not machine.has(PROOF_METRICS)
+
+
+def test_a_proof_does_not_fill_the_disk(make_proof: Callable[..., Machine]) -> None:
+    machine = make_proof()
+    machine.answer("^df .*avail", "Avail\n968000000\n")
+    result = prove(machine)
+    assert result.status == 1
+    assert "has 968000000 bytes left, and needs 968438456 for the proof of a snapshot" in result.log
+    assert not machine.called("etcdutl")
+
+
+def test_what_a_killed_proof_left_goes(make_proof: Callable[..., Machine]) -> None:
+    machine = make_proof()
+    machine.place(f"{BACKUPS}/.proof/data/member/snap/db", "half")
+    assert prove(machine).status == 0
+
+
+def test_a_snapshot_whose_keys_were_not_counted_waits_for_the_next_one(
+    make_proof: Callable[..., Machine],
+) -> None:
+    machine = make_proof()
+    [snapshot] = taken(machine)
+    snapshot.with_name(f"{snapshot.name}.keys").unlink()
+    result = prove(machine)
+    assert result.status == 1
+    assert "did not record how many keys etcd had: the next snapshot can be" in result.log
+
+
+def test_a_restored_etcd_that_does_not_start_shows_its_log(
+    make_proof: Callable[..., Machine],
+) -> None:
+    machine = make_proof()
+    machine.answer("^etcd ", "the log is corrupt\n", status=1)
+    machine.answer("^etcdctl .*health", status=1)
+    result = prove(machine)
+    assert result.status == 1
+    assert "  | the log is corrupt" in result.log
+    assert "does not start" in result.log
+    assert not machine.has(PROOF_METRICS)

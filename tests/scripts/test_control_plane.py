@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
+from tests.scripts.conftest import (
+    BACKUP_FOLDER,
+    BUCKET_ENV,
+    COMMON,
+    MAKE_BACKUP_KEY,
+    STORE,
+    Machine,
+    Result,
+)
 
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
@@ -928,6 +938,29 @@ def test_snapshots_are_taken_by_a_timer(make: Callable[..., Machine]) -> None:
     assert machine.called("systemctl restart -- openstack-kubernetes-backup.timer")
 
 
+def test_its_timer_proves_snapshots(make: Callable[..., Machine]) -> None:
+    machine = make(BACKUP_HOURS="6")
+    assert configure(machine).status == 0
+    assert machine.called("systemctl restart -- openstack-kubernetes-backup-proof.timer")
+    service = machine.read("etc/systemd/system/openstack-kubernetes-backup-proof.service")
+    assert "current/backup/backup.sh prove\n" in service
+
+
+def test_the_keys_of_backups_stay_on_the_machine_for_root_only(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_bucket(make(BACKUP_HOURS="6"))
+    for name in ("backup.crt", "backup.key"):
+        machine.write(name, f"{name}\n")
+    assert configure(machine).status == 0
+    for name in ("backup.crt", "backup.key"):
+        kept = machine.root / f"etc/openstack-kubernetes/{name}"
+        assert kept.read_text() == f"{name}\n"
+        assert kept.stat().st_mode & 0o777 == 0o600
+    assert machine.run("control-plane/control-plane.sh", "reset").status == 0
+    assert not machine.has("etc/openstack-kubernetes/backup.key")
+
+
 def test_a_member_learns_of_a_new_bucket_and_of_none(make: Callable[..., Machine]) -> None:
     machine = with_bucket(member(make(BACKUP_HOURS="6")))
     assert configure(machine).status == 0
@@ -1071,6 +1104,47 @@ def test_a_snapshot_whose_revision_is_unknown_is_not_restored(
     assert result.status == 1
     assert f"etcdutl does not say at which revision {SNAPSHOT} is" in result.log
     assert machine.read(DB) == "the only copy"
+
+
+ENCRYPTED = f"{SNAPSHOT}.cms.tar"
+
+
+def with_encrypted_snapshot(machine: Machine) -> Machine:
+    """The bucket has ENCRYPTED, which this machine can open."""
+    with_snapshot(machine)
+    machine.encrypts()
+    snapshot = machine.fakes / "snapshot.gz"
+    snapshot.write_bytes(gzip.compress(b"the data"))
+    made = machine.lib(
+        f'source "$HERE/backup/encryption.sh"; encrypt_snapshot {snapshot} {machine.fakes}/object'
+    )
+    assert made.status == 0, made
+    machine.answer(
+        f"^curl .*backups/{ENCRYPTED}",
+        "200",
+        does="import shutil\n"
+        "shutil.copy(here + '/object', sys.argv[sys.argv.index('--output') + 1])",
+    )
+    return machine
+
+
+def test_an_encrypted_snapshot_is_opened(make: Callable[..., Machine]) -> None:
+    machine = restored(with_encrypted_snapshot(make(RESTORE=ENCRYPTED)))
+    result = configure(machine)
+    assert result.status == 0, result
+    assert (machine.fakes / "snapshot").read_bytes() == b"the data"
+    assert machine.read(DB) == "restored"
+
+
+def test_a_snapshot_that_is_encrypted_for_another_key_is_named(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_encrypted_snapshot(make(RESTORE=ENCRYPTED))
+    subprocess.run(MAKE_BACKUP_KEY, cwd=machine.folder, capture_output=True, check=True)
+    result = configure(machine)
+    assert result.status == 1
+    assert f"{ENCRYPTED} is damaged or not encrypted for the key of this cluster" in result.log
+    assert not machine.called("crictl run")
 
 
 def test_the_same_snapshot_is_not_restored_by_a_forgotten_setting(
@@ -1526,3 +1600,95 @@ def test_no_one_continues_alone_while_another_one_lives(make: Callable[..., Mach
     assert result.status == 1
     assert "another control plane is there (10.8.0.22" in result.log
     assert machine.read(ETCD) == MANIFEST
+
+
+# --- defragmentation ----------------------------------------------------------------------------
+
+STATUS = '"MemberID" : 34\n"DBSize" : {size}\n"DBSizeInUse" : {used}\n"Leader" : {leader}\n'
+# The turn of the certificates, as far as this needs it.
+TURN = """
+take_turn() {{ kubectl fake-turn "$1"; {free}; }}
+end_turn() {{ kubectl fake-end-of-turn; }}
+"""
+
+
+def fragmented(
+    machine: Machine, *, size: int = 200 << 20, used: int = 80 << 20, leader: int = 99,
+    free: str = "true",
+) -> Machine:  # fmt: skip
+    """A member whose database has this size, and those bytes of it in use."""
+    member(machine)
+    script = machine.folder / "control-plane/defragment.sh"
+    script.write_text(script.read_text() + TURN.format(free=free))
+    machine.place(DB)
+    machine.answer("^crictl ps", "etcd-id\n")
+    machine.answer("^df ", "Avail\n1000000000\n")
+    machine.answer("endpoint status", STATUS.format(size=size, used=used, leader=leader))
+    machine.answer("member list", OWN_MEMBER + MEMBERS)
+    return machine
+
+
+def defragment(machine: Machine) -> Result:
+    return machine.run("control-plane/control-plane.sh", "defragment")
+
+
+def test_a_database_that_is_mostly_free_is_defragmented_in_turn(
+    make: Callable[..., Machine],
+) -> None:
+    machine = fragmented(make())
+    result = defragment(machine)
+    assert result.status == 0, result
+    machine.order("fake-turn defragmentation of etcd", "600s defrag", "fake-end-of-turn")
+    [command] = machine.called("600s defrag")
+    assert command.startswith("crictl exec etcd-id etcdctl --endpoints=https://127.0.0.1:2379 ")
+    assert "--cluster" not in command
+    assert not machine.called("move-leader")
+
+
+def test_a_leader_hands_over_before_it_is_defragmented(make: Callable[..., Machine]) -> None:
+    machine = fragmented(make(), leader=34)
+    assert defragment(machine).status == 0
+    machine.order("fake-turn", "move-leader 11", "600s defrag")
+
+
+def test_the_only_member_is_defragmented_as_leader(make: Callable[..., Machine]) -> None:
+    machine = fragmented(make(), leader=34)
+    machine.answer("member list", OWN_MEMBER)
+    assert defragment(machine).status == 0
+    assert not machine.called("move-leader")
+    assert machine.called("600s defrag")
+
+
+@pytest.mark.parametrize(("size", "used"), [(100 << 20, 1 << 20), (200 << 20, 100 << 20)])
+def test_a_database_that_is_small_or_in_use_is_left_alone(
+    make: Callable[..., Machine], size: int, used: int
+) -> None:
+    machine = fragmented(make(), size=size, used=used)
+    assert defragment(machine).status == 0
+    assert not machine.called("fake-turn")
+    assert not machine.called("600s defrag")
+
+
+def test_no_one_is_defragmented_out_of_turn(make: Callable[..., Machine]) -> None:
+    machine = fragmented(make(), free="false")
+    assert defragment(machine).status == 0
+    assert not machine.called("600s defrag")
+
+
+def test_a_disk_without_room_for_a_second_database_is_not_filled(
+    make: Callable[..., Machine],
+) -> None:
+    machine = fragmented(make())
+    machine.answer("^df ", "Avail\n1000\n")
+    result = defragment(machine)
+    assert result.status == 1
+    assert f"needs {80 << 20} for the defragmentation of etcd" in result.log
+    assert not machine.called("600s defrag")
+
+
+def test_its_timer_defragments(make: Callable[..., Machine]) -> None:
+    machine = make()
+    assert configure(machine).status == 0
+    assert machine.called("systemctl restart -- openstack-kubernetes-defragment.timer")
+    assert machine.run("control-plane/control-plane.sh", "reset").status == 0
+    assert not machine.has("etc/systemd/system/openstack-kubernetes-defragment.timer")

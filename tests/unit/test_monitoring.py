@@ -78,7 +78,15 @@ def test_thresholds_fit_the_cluster() -> None:
         (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(TARGETS, snapshot_jobs=()), {"SnapshotsLate"}),
         (replace(TARGETS, reboots=False), {"NodeRebootOverdue"}),
-        (replace(TARGETS, backup_places=()), {"EtcdBackupLate", "EtcdBackupMissing"}),
+        (
+            replace(TARGETS, backup_places=()),
+            {
+                "EtcdBackupLate",
+                "EtcdBackupMissing",
+                "EtcdBackupUnproved",
+                "EtcdBackupNeverProved",
+            },
+        ),
     ],
 )
 def test_there_is_no_alert_for_what_cannot_happen(
@@ -94,6 +102,14 @@ def test_a_backup_is_late_after_two_intervals() -> None:
     assert 'place="bucket"' in by_name["EtcdBackupMissing"].expression
     on_disk = {alert.name: alert for alert in every(replace(TARGETS, backup_places=("disk",)))}
     assert 'place="disk"' in on_disk["EtcdBackupMissing"].expression
+
+
+def test_a_proof_is_late_after_two_days_and_the_interval_of_backups() -> None:
+    by_name = {alert.name: alert for alert in every(replace(TARGETS, backup_hours=12))}
+    late = f"time() - max({alerts.PROOF_METRIC}) > {60 * 3600}"
+    assert by_name["EtcdBackupUnproved"].expression == late
+    assert by_name["EtcdBackupNeverProved"].expression == f"absent({alerts.PROOF_METRIC})"
+    assert by_name["EtcdBackupNeverProved"].lasting == "60h"
 
 
 def test_the_loss_of_the_only_gateway_is_critical() -> None:

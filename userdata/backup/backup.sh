@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Snapshots of etcd, on every control plane.
 #
-#   backup.sh take   one on this disk, and a copy in the bucket if there is one; deletes the oldest of
-#                    this control plane (its timer runs this)
+#   backup.sh take   one on this disk, and an encrypted copy in the bucket if there is one; deletes the
+#                    oldest of this control plane (its timer runs this)
+#   backup.sh prove  restores the newest one of this control plane, from the bucket if there is one,
+#                    into an etcd of its own, and counts the keys (another timer runs this)
 #   backup.sh list   those on this disk, and those of the cluster in the bucket
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
@@ -13,64 +15,78 @@ source "$HERE/cluster/etcdctl.sh"
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh
+source "$HERE/backup/encryption.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/room.sh
+source "$HERE/backup/room.sh"
 
 BACKUPS=$ROOT/var/backups/etcd
 ETCD_DATA=$ROOT/var/lib/etcd
 METRICS=$METRICS_DIR/backup.prom
+# Of etcdctl: the member itself answers, also without a majority.
+COUNT_KEYS=(get '' --prefix --count-only --consistency=s --write-out=fields)
+
+# shellcheck source-path=SCRIPTDIR source=../backup/proof.sh
+source "$HERE/backup/proof.sh"
 
 take() {
   local etcd name
-  etcd=$(container_of etcd) || die "crictl does not answer" containerd.service
-  [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
+  find_etcd
   install -d -m 0700 -- "$BACKUPS"
   name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
   need_room
-  snapshot "$etcd" "$name"
+  snapshot "$name"
   prune_here
   # The snapshot of a member that is separated from the others would look newer than it is.
-  run etcdctl "$etcd" endpoint health || die "$name stays on this disk and is not copied: this etcd has no majority, so it may be behind the others"
+  run etcdctl_in "$etcd" endpoint health || die "$name stays on this disk and is not copied: this etcd has no majority, so it may be behind the others"
   report disk
   has_bucket || return 0
   step "copy to the bucket $BUCKET_NAME"
-  bucket_put "$BACKUPS/$name" "$(bucket_folder)/$name" ||
+  put_into_bucket "$name" ||
     die "$name is on this disk, but not in the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: the reason is above"
   report bucket
   prune_bucket
 }
 
 # A snapshot is as large as the database, and etcd must never find its disk full. The compressed copy
-# is on the same disk or on another one.
+# is on the same disk or on another one; the encrypted one is made when the snapshot itself is gone.
 need_room() {
-  local database disk free needed
+  local database copies purpose
   database=$(stat -c %s -- "$ETCD_DATA/member/snap/db")
-  needed=$database
-  [[ $(stat -c %d -- "$ETCD_DATA") != "$(stat -c %d -- "$BACKUPS")" ]] || needed=$((2 * database))
-  for disk in "$ETCD_DATA" "$BACKUPS"; do
-    free=$(df --output=avail --block-size=1 -- "$disk" | tail -n 1)
-    ((free > needed)) ||
-      die "no space for a snapshot: $disk has $free bytes left, and needs $needed, because etcd's database has $database. Free some, or lower backup.keep"
-  done
+  purpose="a snapshot, because etcd's database has $database. Free some, or lower backup.keep"
+  if [[ $(stat -c %d -- "$ETCD_DATA") == "$(stat -c %d -- "$BACKUPS")" ]]; then
+    need_free "$ETCD_DATA" $((2 * database)) "$purpose"
+  else
+    copies=$database
+    ! has_bucket || copies=$((2 * database))
+    need_free "$ETCD_DATA" "$database" "$purpose"
+    need_free "$BACKUPS" "$copies" "$purpose"
+  fi
 }
 
-# snapshot CONTAINER NAME: of this member only, so it needs no majority.
+# snapshot NAME: of this member only, so it needs no majority. The keys are counted first: the snapshot
+# contains this revision too, so what is restored from it can be compared exactly.
 snapshot() {
   local part=$ETCD_DATA/.snapshot
   step "snapshot"
   rm -f -- "$part"*
-  at_exit "rm -f -- '$part' '$part.part' '$BACKUPS'/.new.*"
-  run etcdctl "$1" --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd could not take a snapshot: the reason is above"
-  (umask 077 && gzip -1 <"$part" >"$BACKUPS/.new.$2")
-  sync -- "$BACKUPS/.new.$2"
-  mv -- "$BACKUPS/.new.$2" "$BACKUPS/$2"
+  at_exit "rm -rf -- '$part' '$part.part' '$BACKUPS'/.new.*"
+  etcdctl_in "$etcd" "${COUNT_KEYS[@]}" >"$BACKUPS/.new.keys" || die "etcd does not say how many keys it has: the reason is above"
+  run etcdctl_in "$etcd" --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd could not take a snapshot: the reason is above"
+  (umask 077 && gzip -1 <"$part" >"$BACKUPS/.new.$1")
+  sync -- "$BACKUPS/.new.$1"
+  mv -- "$BACKUPS/.new.keys" "$BACKUPS/$1.keys"
+  mv -- "$BACKUPS/.new.$1" "$BACKUPS/$1"
   rm -f -- "$part"
-  log "$2: $(stat -c %s -- "$BACKUPS/$2") bytes"
+  log "$1: $(stat -c %s -- "$BACKUPS/$1") bytes"
 }
 
-# etcdctl CONTAINER ARGUMENT...
-etcdctl() {
-  local -a etcdctl
-  etcdctl_command "${@:2}"
-  crictl exec "$1" "${etcdctl[@]}"
+# put_into_bucket NAME: encrypted, for whoever has the bucket has no other part of the cluster.
+put_into_bucket() {
+  local object=$1.cms.tar
+  encrypt_snapshot "$BACKUPS/$1" "$BACKUPS/.new.$object" &&
+    bucket_put "$BACKUPS/.new.$object" "$(bucket_folder)/$object" &&
+    rm -f -- "$BACKUPS/.new.$object"
 }
 
 # Their names begin with the time.
@@ -78,7 +94,7 @@ prune_here() {
   local old names
   names=$(own_names here | head -n "-$BACKUP_KEEP")
   for old in $names; do
-    rm -f -- "$BACKUPS/$old"
+    rm -f -- "$BACKUPS/$old" "$BACKUPS/$old.keys"
   done
 }
 
@@ -90,9 +106,10 @@ prune_bucket() {
   done
 }
 
-# own_names here|bucket: those of this control plane, the oldest first.
+# own_names here|bucket: those of this control plane, the oldest first. Earlier releases did not
+# encrypt.
 own_names() {
-  "$1" | { grep -- "Z-$NODE_NAME\.db\.gz\$" || true; } | sort
+  "$1" | { grep -E -- "Z-$NODE_NAME\.db\.gz(\.cms\.tar)?\$" || true; } | sort
 }
 
 here() {
@@ -128,17 +145,26 @@ list() {
   bucket | sort | sed 's/^/  /'
 }
 
+# one_at_a_time WHAT: not the lock of other scripts, for one that waits for the cluster must not prevent
+# a backup.
+one_at_a_time() {
+  mkdir -p -- "$RUN_DIR" "$STATE_DIR"
+  exec 9>"$RUN_DIR/$1.lock"
+  flock --nonblock 9 || die "another $1 is running"
+}
+
 require_root
 load_env NODE_NAME CLUSTER_NAME BACKUP_KEEP ETCD_CLIENT_PORT
 load_bucket
 case $VERB in
   take)
-    # Not the lock of other scripts: one that waits for the cluster must not prevent a backup.
-    mkdir -p -- "$RUN_DIR" "$STATE_DIR"
-    exec 9>"$RUN_DIR/backup.lock"
-    flock --nonblock 9 || die "another backup is running"
+    one_at_a_time backup
     take
     ;;
+  prove)
+    one_at_a_time proof
+    prove
+    ;;
   list) list ;;
-  *) die "usage: backup.sh take|list" ;;
+  *) die "usage: backup.sh take|prove|list" ;;
 esac

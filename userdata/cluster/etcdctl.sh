@@ -8,3 +8,16 @@ etcdctl_command() {
   etcdctl=(etcdctl --endpoints="https://127.0.0.1:$ETCD_CLIENT_PORT" --cacert="$pki/ca.crt"
     --cert="$pki/healthcheck-client.crt" --key="$pki/healthcheck-client.key" "$@")
 }
+
+# find_etcd: sets `etcd` to the container of the one on this machine.
+find_etcd() {
+  etcd=$(container_of etcd) || die "crictl does not answer" containerd.service
+  [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
+}
+
+# etcdctl_in CONTAINER ARGUMENT...: in an etcd of this machine.
+etcdctl_in() {
+  local -a etcdctl
+  etcdctl_command "${@:2}"
+  crictl exec "$1" "${etcdctl[@]}"
+}

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The timer that takes snapshots of etcd, and the bucket that it copies them to. Sourced, never run.
+# The timers that take snapshots of etcd and prove them, and the bucket that has their copies. Sourced,
+# never run.
 
 BACKUP_UNIT=openstack-kubernetes-backup
+PROOF_UNIT=openstack-kubernetes-backup-proof
 BUCKET_FILES=(bucket.env bucket-ca.crt)
+BACKUP_KEYS=(backup.crt backup.key)
 
 # A bucket that was in use before is not asked: a store that is down must not keep a cluster from
 # being repaired.
@@ -20,7 +23,7 @@ refuse_wrong_bucket() {
 configure_backups() {
   local file service timer
   step "backups"
-  for file in "${BUCKET_FILES[@]}"; do
+  for file in "${BUCKET_FILES[@]}" "${BACKUP_KEYS[@]}"; do
     if [[ -e $FOLDER/$file ]]; then
       copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
     else
@@ -28,15 +31,23 @@ configure_backups() {
     fi
   done
   if [[ -z ${BACKUP_HOURS:-} ]]; then
-    timer_remove "$BACKUP_UNIT"
+    remove_backup_timers
     return
   fi
   service=$(render "$FILES/openstack-kubernetes-backup.service" SCRIPTS_DIR)
   timer=$(render "$FILES/openstack-kubernetes-backup.timer" BACKUP_HOURS)
   timer_apply "$BACKUP_UNIT" "$service" "$timer"
+  service=$(render "$FILES/openstack-kubernetes-backup-proof.service" SCRIPTS_DIR)
+  timer=$(<"$FILES/openstack-kubernetes-backup-proof.timer")
+  timer_apply "$PROOF_UNIT" "$service" "$timer"
+}
+
+remove_backup_timers() {
+  timer_remove "$BACKUP_UNIT"
+  timer_remove "$PROOF_UNIT"
 }
 
 remove_backups() {
-  timer_remove "$BACKUP_UNIT"
-  rm -f -- "${BUCKET_FILES[@]/#/$CONF_DIR/}"
+  remove_backup_timers
+  rm -f -- "${BUCKET_FILES[@]/#/$CONF_DIR/}" "${BACKUP_KEYS[@]/#/$CONF_DIR/}"
 }

@@ -8,6 +8,8 @@
 #                                   continues from etcd's data on the volume, or in a folder next to it
 #   control-plane.sh renew          renews kubeadm's certificates that are due (its timer runs this)
 #   control-plane.sh approve        approves the kubelets' serving certificates (the same timer)
+#   control-plane.sh defragment     gives free space of etcd's database back, if it pays (its timer runs
+#                                   this)
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -32,6 +34,10 @@ source "$HERE/cluster/serving-certificates.sh"
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh
+source "$HERE/backup/encryption.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/room.sh
+source "$HERE/backup/room.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-volume.sh
 source "$HERE/control-plane/etcd-volume.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-data.sh
@@ -76,6 +82,8 @@ source "$HERE/control-plane/member.sh"
 source "$HERE/control-plane/enter.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/backups.sh
 source "$HERE/control-plane/backups.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/defragment.sh
+source "$HERE/control-plane/defragment.sh"
 
 FILES=$HERE/control-plane/files
 
@@ -101,6 +109,7 @@ configure() {
   trust_kubelet
   configure_certificates
   configure_backups
+  configure_defragmentation
   log "this control plane is a member of the cluster"
 }
 
@@ -116,6 +125,7 @@ own_api_is_ready() {
 reset() {
   remove_backups
   remove_certificates_timer
+  remove_defragmentation
   reset_node
   clear_etcd_data
   rm -rf -- "$ADOPT"
@@ -125,7 +135,7 @@ require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | renew | reset)
+  configure | alone | adopt | renew | defragment | reset)
     lock
     load_bucket
     case $VERB in
@@ -133,11 +143,12 @@ case $VERB in
       alone) alone ;;
       adopt) adopt "${@:2}" ;;
       renew) renew ;;
+      defragment) defragment ;;
       reset) reset ;;
     esac
     ;;
   approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|state|reset|mount" ;;
 esac

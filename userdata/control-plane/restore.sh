@@ -36,9 +36,11 @@ restore_snapshot() {
     die "$RESTORE does not belong to this cluster, whose backups are in $(bucket_folder)/"
   refuse_repeated_restore
   fresh_work
-  bucket_get "$RESTORE" "$RESTORE_WORK/snapshot.gz" ||
+  bucket_get "$RESTORE" "$RESTORE_WORK/object" ||
     die "$RESTORE cannot be read from the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: the reason is above"
-  gzip -d -- "$RESTORE_WORK/snapshot.gz" || die "$RESTORE is damaged, or $ETCD_DATA is full: the reason is above"
+  open_backup "$RESTORE" "$RESTORE_WORK/object" "$RESTORE_WORK/snapshot" ||
+    die "$RESTORE is damaged or not encrypted for the key of this cluster, or $ETCD_DATA is full: the reason is above"
+  rm -f -- "$RESTORE_WORK/object"
   # It compares the snapshot with the sum at its end.
   begin_with_snapshot "$RESTORE"
 }

@@ -101,6 +101,5 @@ def _full() -> Alert:
         lasting="10m",
         severity="warning",
         summary="The database of {{ $labels.pod }} is {{ $value | humanizePercentage }} full.",
-        action="When it is full, nothing can be written. Find out what writes so much, defragment "
-        "etcd, or raise etcd.quotaBackendBytes.",
+        action="When it is full, nothing can be written: see 'Full etcd' in docs/operations.md.",
     )
