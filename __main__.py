@@ -8,12 +8,13 @@ from components.addons import Addons
 from components.context import Context
 from components.control_plane import ControlPlane
 from components.credential import cloud_credential
+from components.destroy import keep_volumes, protect
 from components.gateway import Gateway
 from components.network import Network
 from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
-from components.previous_outputs import PreviousOutputs
+from components.previous_outputs import PreviousOutputs, immutable_settings
 from components.rollout import RolloutOrder
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
@@ -23,16 +24,17 @@ tune_for_large_stacks()
 cluster = cluster_of_stack()
 secrets = secrets_of_stack()
 previous = PreviousOutputs.of_this_stack()
-previous.check(cluster)
+checked = previous.check(cluster)
 if cluster.cloud_checks:
     cloud.check(cluster)
 
 name = cluster.cluster_name
-network = Network(name, cluster)
+network = Network(name, cluster, pulumi.ResourceOptions(depends_on=checked))
 pki = Pki(
     name,
     administrators=cluster.rotation.administrators,
     ssh_private_key=secrets.ssh_private_key,
+    protect=cluster.deletion_protection,
 )
 previous.check_ssh_key(pki.ssh_private_key)
 
@@ -54,7 +56,10 @@ addons = Addons(
     credential=cloud_credential(name),
     secrets=secrets,
 )
+keeper = keep_volumes(name, cluster, control_plane)
+protect(name, cluster, [network, pki, gateway, control_plane, *pools, addons, *keeper])
 
+pulumi.export("immutableSettings", immutable_settings(cluster))
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("kubernetesVersion", control_plane.version)
 pulumi.export("apiEndpoint", control_plane.endpoint)

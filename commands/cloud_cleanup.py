@@ -2,13 +2,15 @@
 
 `pulumi destroy` runs it after the servers and before the network are deleted, so it needs no
 Kubernetes API. By hand: `python -m commands.cloud_cleanup CLUSTER`, with a login in the
-environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as for the OpenStack provider.
+environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as for the OpenStack provider. With
+`--keep-volumes`, volumes that `commands.keep_volumes` has marked stay, and so do their snapshots.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from typing import Any
 
 from openstack.connection import Connection
 from openstack.exceptions import ConflictException
@@ -19,17 +21,22 @@ from config.errors import ConfigError
 
 # Cinder CSI marks the volumes and snapshots that it makes with the name of their cluster.
 CSI_MARK = "cinder.csi.openstack.org/cluster"
+# `commands.keep_volumes` marks those that outlive the cluster.
+KEEP_MARK = "openstack-kubernetes-keep"
 # Seconds for the cloud to delete everything.
 PATIENCE = 300
 
 
-def clean_up(cloud: Connection, cluster: str) -> list[str]:
-    """Request the deletion of everything that was found; returns a description of each."""
+def clean_up(cloud: Connection, cluster: str, *, keep_volumes: bool = False) -> list[str]:
+    """Request the deletion of everything that was found; returns a description of each.
+
+    With `keep_volumes`, marked volumes and their snapshots stay.
+    """
     return [
         *_load_balancers(cloud, cluster),
         *_floating_ips(cloud, cluster),
         *_security_groups(cloud, cluster),
-        *_volumes(cloud, cluster),
+        *_volumes(cloud, cluster, keep=keep_volumes),
     ]
 
 
@@ -70,17 +77,35 @@ def _security_groups(cloud: Connection, cluster: str) -> list[str]:
     return [f"security group {group.name}" for group in ours]
 
 
-def _volumes(cloud: Connection, cluster: str) -> list[str]:
-    snapshots = [s for s in cloud.block_storage.snapshots() if _ours(s.metadata, cluster)]
-    volumes = [v for v in cloud.block_storage.volumes() if _ours(v.metadata, cluster)]
+def _volumes(cloud: Connection, cluster: str, *, keep: bool) -> list[str]:
+    storage = cloud.block_storage
+    volumes = volumes_of(cloud, cluster)
+    stay = {volume.id for volume in volumes if keep and KEEP_MARK in volume.metadata}
+    volumes = [volume for volume in volumes if volume.id not in stay]
+    snapshots = [s for s in storage.snapshots() if _ours(s.metadata, cluster)]
+    snapshots = [snapshot for snapshot in snapshots if snapshot.volume_id not in stay]
     for snapshot in snapshots:
         if snapshot.status != "deleting":
-            cloud.block_storage.delete_snapshot(snapshot.id)
+            storage.delete_snapshot(snapshot.id)
     # Volumes go after their snapshots, in a later round.
     for volume in [] if snapshots else volumes:
         if volume.status in ("available", "error"):
-            cloud.block_storage.delete_volume(volume.id)
+            storage.delete_volume(volume.id)
     return [f"snapshot {s.name}" for s in snapshots] + [f"volume {v.name}" for v in volumes]
+
+
+def volumes_of(cloud: Connection, cluster: str) -> list[Any]:
+    """Every volume that Cinder CSI made in this cluster."""
+    return [each for each in cloud.block_storage.volumes() if _ours(each.metadata, cluster)]
+
+
+def kept(cloud: Connection, cluster: str) -> list[str]:
+    """A description of each volume that stays, and of each of its snapshots."""
+    volumes = [each for each in volumes_of(cloud, cluster) if KEEP_MARK in each.metadata]
+    ids = {volume.id for volume in volumes}
+    snapshots = [s for s in cloud.block_storage.snapshots() if s.volume_id in ids]
+    named = [*(("volume", v) for v in volumes), *(("snapshot", s) for s in snapshots)]
+    return [f"{kind} {each.name} ({each.id}, {each.size} GiB)" for kind, each in named]
 
 
 def _ours(metadata: dict[str, str] | None, cluster: str) -> bool:
@@ -93,7 +118,7 @@ def servers(cloud: Connection, cluster: str) -> list[str]:
     return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster]
 
 
-def main(cluster: str) -> int:
+def main(cluster: str, *, keep_volumes: bool = False) -> int:
     """Clean up until nothing is left; returns the exit status.
 
     1 when something is left, the login fails, or the cluster has servers and so may be alive.
@@ -116,12 +141,14 @@ def main(cluster: str) -> int:
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
     )
     def until_empty() -> list[str]:
-        found = clean_up(cloud, cluster)
+        found = clean_up(cloud, cluster, keep_volumes=keep_volumes)
         for each in found:
             print(f"deleting {each}")
         return found
 
     left = until_empty()
+    for each in kept(cloud, cluster) if keep_volumes else []:
+        print(f"kept {each}")
     if left:
         print(
             f"not deleted after {PATIENCE} s: {', '.join(left)}; delete these, then run this again"
@@ -130,4 +157,4 @@ def main(cluster: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], keep_volumes="--keep-volumes" in sys.argv[2:]))

@@ -132,7 +132,10 @@ class Machine:
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
                 # holds: on every machine at once, before any of them has left the cluster. Another
                 # size is for volumes that are created from then on.
-                pulumi.ResourceOptions(ignore_changes=["availabilityZone", "size"]),
+                pulumi.ResourceOptions(
+                    ignore_changes=["availabilityZone", "size"],
+                    protect=self._context.cluster.deletion_protection,
+                ),
             ),
         )
         return openstack.compute.VolumeAttach(

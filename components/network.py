@@ -13,6 +13,9 @@ from config.models.cluster import Cluster
 from config.models.network import ExistingNetwork
 from config.security_groups import ROLES, SUBNET, rules
 
+# Stands for the cluster where the network does not belong to it.
+_ANCHOR_GROUP = "node"
+
 
 class Network(pulumi.ComponentResource):
     """Network, subnet, router and the security groups."""
@@ -32,6 +35,7 @@ class Network(pulumi.ComponentResource):
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
+        self._kept = pulumi.ResourceOptions(parent=self, protect=cluster.deletion_protection)
         self._name = name
         self._cluster = cluster
         self.external_network_id = openstack.networking.get_network_output(
@@ -43,15 +47,16 @@ class Network(pulumi.ComponentResource):
             self._use(cluster.existing_network)
         self.security_groups = self._security_groups()
         if cluster.existing_network is not None:
-            self.anchor = self.security_groups["node"]
+            self.anchor = self.security_groups[_ANCHOR_GROUP]
         self.ready = (*self.ready, self._cloud_cleanup())
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
     def _cloud_cleanup(self) -> pulumi.Resource:
         """On destroy, between the last server and the network: what the controllers created."""
+        keep = " --keep-volumes" if self._cluster.keep_volumes else ""
         return CommandOnDelete(
             f"{self._name}-cloud-cleanup",
-            f"cloud_cleanup {self._cluster.cluster_name}",
+            f"cloud_cleanup {self._cluster.cluster_name}{keep}",
             login_variables(),
             pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=[self.anchor])
@@ -68,7 +73,7 @@ class Network(pulumi.ComponentResource):
     def _create(self) -> None:
         cluster, addresses = self._cluster, self._cluster.addresses
         network = openstack.networking.Network(
-            self._name, name=cluster.cluster_name, admin_state_up=True, opts=self._child
+            self._name, name=cluster.cluster_name, admin_state_up=True, opts=self._kept
         )
         subnet = openstack.networking.Subnet(
             self._name,
@@ -101,12 +106,13 @@ class Network(pulumi.ComponentResource):
 
     def _security_groups(self) -> dict[str, openstack.networking.SecGroup]:
         name = self._cluster.cluster_name
+        anchor = None if self._cluster.existing_network is None else _ANCHOR_GROUP
         groups = {
             role: openstack.networking.SecGroup(
                 f"{self._name}-{role}",
                 name=f"{name}-{role}",
                 description=f"{role} machines of the Kubernetes cluster {name}",
-                opts=self._child,
+                opts=self._kept if role == anchor else self._child,
             )
             for role in ROLES
         }

@@ -56,6 +56,7 @@ class Pki(pulumi.ComponentResource):
 
     `administrators` is the group of the administrator, who gets another key with another group.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
+    With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
     """
 
     cluster_ca: KeyPair
@@ -79,16 +80,18 @@ class Pki(pulumi.ComponentResource):
         *,
         administrators: str,
         ssh_private_key: pulumi.Output[str] | None,
+        protect: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Pki", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
+        self._kept = pulumi.ResourceOptions(parent=self, protect=protect)
         self._name = name
 
         self.cluster_ca = self._authority("cluster-ca", "kubernetes")
         self.etcd_ca = self._authority("etcd-ca", "etcd-ca")
         self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
-        service_account = self._key("service-account")
+        service_account = self._key("service-account", self._kept)
         self.service_account = KeyPair(
             service_account.public_key_pem, service_account.private_key_pem
         )
@@ -97,7 +100,7 @@ class Pki(pulumi.ComponentResource):
         self.backup = self._backup_certificate()
 
         if ssh_private_key is None:
-            ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._child)
+            ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._kept)
             self.ssh_private_key, self.ssh_public_key = (
                 ssh.private_key_openssh,
                 ssh.public_key_openssh.apply(str.strip),
@@ -110,19 +113,17 @@ class Pki(pulumi.ComponentResource):
             ).public_key_openssh.apply(str.strip)
 
         self.encryption_key = pulumi.Output.secret(
-            random.RandomBytes(
-                f"{name}-encryption", length=SECRETBOX_BYTES, opts=self._child
-            ).base64
+            random.RandomBytes(f"{name}-encryption", length=SECRETBOX_BYTES, opts=self._kept).base64
         )
         self.register_outputs({})
 
-    def _key(self, role: str) -> tls.PrivateKey:
+    def _key(self, role: str, opts: pulumi.ResourceOptions | None = None) -> tls.PrivateKey:
         return tls.PrivateKey(
-            f"{self._name}-{role}", algorithm="ECDSA", ecdsa_curve="P256", opts=self._child
+            f"{self._name}-{role}", algorithm="ECDSA", ecdsa_curve="P256", opts=opts or self._child
         )
 
     def _authority(self, role: str, common_name: str) -> KeyPair:
-        key = self._key(role)
+        key = self._key(role, self._kept)
         certificate = tls.SelfSignedCert(
             f"{self._name}-{role}",
             private_key_pem=key.private_key_pem,
@@ -132,7 +133,7 @@ class Pki(pulumi.ComponentResource):
             dns_names=[common_name],
             validity_period_hours=CA_HOURS,
             allowed_uses=["digital_signature", "key_encipherment", "cert_signing"],
-            opts=self._child,
+            opts=self._kept,
         )
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 

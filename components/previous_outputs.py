@@ -9,12 +9,22 @@ from typing import Any
 import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
+from config import immutable
 from config.errors import MISSING, ConfigError, Fault
 from config.kubernetes_version import check_version_change
 from config.models.cluster import Cluster
 
+# The outputs that are not secret.
+_READ = ("nodes", "gateways", "kubernetesVersion", "immutableSettings")
+_ETCD_VOLUME = "controlPlane.etcdVolume"
 # How long the state may be in the middle of being written; it takes milliseconds.
 _READING_SECONDS = 10
+
+
+def immutable_settings(cluster: Cluster) -> dict[str, str]:
+    """What the next update compares with; an etcd volume cannot be taken out."""
+    volume = cluster.control_plane.etcd_volume
+    return {**cluster.immutable_settings, **({} if volume is None else {_ETCD_VOLUME: "true"})}
 
 
 class PreviousOutputs:
@@ -25,8 +35,10 @@ class PreviousOutputs:
         names: pulumi.Output[frozenset[str]],
         kubernetes_version: pulumi.Output[str | None],
         ssh_key_sum: pulumi.Output[str | None],
+        immutable_settings: pulumi.Output[Mapping[str, str]],
     ) -> None:
         self.names = names
+        self._immutable_settings = immutable_settings
         self._kubernetes_version = kubernetes_version
         self._ssh_key_sum = ssh_key_sum
 
@@ -45,13 +57,21 @@ class PreviousOutputs:
             ),
             last.apply(lambda outputs: outputs.get("kubernetesVersion")),
             last.apply(lambda outputs: outputs.get("sshKeySum")),
+            last.apply(lambda outputs: outputs.get("immutableSettings") or {}),
         )
 
-    def check(self, cluster: Cluster) -> None:
-        """Refuse a configuration that would make another cluster of this one."""
+    def check(self, cluster: Cluster) -> pulumi.Output[list[pulumi.Resource]]:
+        """Refuse a configuration that would make another cluster of this one.
+
+        The result is for `depends_on`: without it, an update without preview would begin.
+        """
         wanted = cluster.kubernetes_version
-        self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted))
-        self.names.apply(lambda names: _check_name(names, cluster))
+        checked: pulumi.Output[Any] = pulumi.Output.all(
+            self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted)),
+            self.names.apply(lambda names: _check_name(names, cluster)),
+            self._immutable_settings.apply(lambda previous: _check_settings(previous, cluster)),
+        )
+        return checked.apply(lambda _: [])
 
     def check_ssh_key(self, key: pulumi.Output[str]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
@@ -75,7 +95,7 @@ async def _last_outputs(stack: str) -> Mapping[str, Any]:
     key = outputs.get("sshPrivateKey")
     # The others are secrets, which are in the clear here.
     return {
-        **{name: outputs.get(name) for name in ("nodes", "gateways", "kubernetesVersion")},
+        **{name: outputs.get(name) for name in _READ},
         "sshKeySum": None if key is None else _sum(key),
     }
 
@@ -91,6 +111,16 @@ def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
         f"recreated; set {before}, or create a new stack"
     )
     raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
+
+
+def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
+    """Refuse what `cloud.checks.immutable` refuses, without asking the cloud."""
+    faults = list(immutable.faults(previous, cluster.immutable_settings))
+    if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
+        problem = "etcd's data is on volumes, which would be deleted; set the key again"
+        faults.append(Fault(_ETCD_VOLUME, MISSING, problem))
+    if faults:
+        raise ConfigError(faults)
 
 
 def _check_ssh_key(known: str | None, key: object) -> None:

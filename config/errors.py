@@ -33,9 +33,8 @@ class Fault:
         return self.key == key or self.key.startswith((f"{key}.", f"{key}["))
 
     def __str__(self) -> str:
-        if self.value is MISSING:
-            return f"{self.key}: {self.problem}"
-        return f"{self.key} = {shown(self.value)}: {self.problem}"
+        value = "" if self.value is MISSING else f" = {shown(self.value)}"
+        return _printable(f"{self.key}{value}: {self.problem}")
 
 
 class ConfigError(pulumi.RunError):
@@ -57,6 +56,11 @@ def shown(value: object) -> str:
     """A value as messages show it: short, on one line, without passwords."""
     text = _PASSWORD.sub(r"\1:***@", " ".join(str(value).split()))
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def _printable(text: str) -> str:
+    """The text with escapes in place of control characters."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def nearest(wanted: str, known: Iterable[str], count: int = 1) -> list[str]:

@@ -14,7 +14,7 @@ from pulumi.runtime.config import CONFIG, is_config_secret
 from config.errors import MISSING, ConfigError, Fault
 from config.models.cluster import Cluster
 from config.parse import parse
-from config.rules import cross_field_faults
+from config.rules import cross_field_faults, warnings
 
 PROJECT = "openstack-kubernetes"
 
@@ -94,7 +94,7 @@ def _without_secrets(fault: Fault, secret: Collection[str]) -> Fault:
 
 
 def cluster_of_stack() -> Cluster:
-    """Read the configuration of the stack that is being run.
+    """Read the configuration of the stack that is being run; warn of what is odd in it.
 
     Raises:
         ConfigError: with every fault that was found.
@@ -102,7 +102,10 @@ def cluster_of_stack() -> Cluster:
     if faults := _keys_of_another_project():
         raise ConfigError(faults)
     raw = {key: _decoded(value) for key, value in _stored().items()}
-    return load(raw, pulumi.get_stack(), _secret_keys())
+    cluster = load(raw, pulumi.get_stack(), _secret_keys())
+    for warning in warnings(cluster):
+        pulumi.log.warn(warning)
+    return cluster
 
 
 def secrets_of_stack() -> Secrets:

@@ -8,7 +8,12 @@ from itertools import combinations
 from config.addresses import LONGEST_PREFIX, Addresses, addresses
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
-from config.models.machines import ExistingMachine, RoleSettings
+from config.models.machines import (
+    ExistingMachine,
+    RoleSettings,
+    WorkerPoolSettings,
+    WorkerSettings,
+)
 from config.values.network import LONGEST_LABEL
 
 # kube-controller-manager and Cilium give each node a /24 of the pod network by default: twice the
@@ -27,6 +32,50 @@ _ELECTION_HEARTBEATS = 5
 # was given no name: `pulumi destroy` would delete theirs.
 _RESERVED_CLUSTER = "kubernetes"
 RESERVED_POOLS = ("gateway", "control-plane", "worker")
+
+# Set by the kubelet itself, or what the program knows a control plane by.
+_KUBERNETES_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+    }
+)
+# Set by the cloud controller and Cinder CSI.
+_CLOUD_LABELS = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
+_CLOUD_LABEL_PREFIXES = frozenset(
+    {
+        "topology.kubernetes.io",
+        "failure-domain.beta.kubernetes.io",
+        "topology.cinder.csi.openstack.org",
+    }
+)
+
+# Fields of KubeletConfiguration that belong to kubeadm or to this program, and the reason.
+_CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
+_ACCESS = "kubeadm sets who may talk to a kubelet, and nothing but the API server must"
+_KUBELET_FIELDS = {
+    "authentication": _ACCESS,
+    "authorization": _ACCESS,
+    "cgroupDriver": "must be the one of containerd, systemd, or no pod starts",
+    "clusterDNS": "kubeadm computes it from serviceCidr; with another one no pod finds a name",
+    "clusterDomain": "must be the one of CoreDNS, cluster.local, or no pod finds a name",
+    "containerRuntimeEndpoint": "the program installs containerd, and kubeadm names its socket",
+    "enableServer": "without it there are no logs, no exec and no metrics",
+    "port": "the API server and the security groups know 10250 only",
+    "providerID": "is another one on each machine, and the program sets it",
+    "registerNode": "the program waits for the Node that the kubelet creates",
+    "registerWithTaints": "use the taints of the pool",
+    "rotateCertificates": _CERTIFICATES,
+    "serverTLSBootstrap": _CERTIFICATES,
+    "staticPodPath": "kubeadm puts etcd and the control plane there",
+    "tlsCertFile": _CERTIFICATES,
+    "tlsPrivateKeyFile": _CERTIFICATES,
+}
 
 _Check = Callable[[Cluster], Iterable[Fault]]
 
@@ -54,6 +103,18 @@ def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[F
     for rule in _RULES:
         if not rule.keys & unusable:
             yield from rule.check(cluster)
+
+
+def warnings(cluster: Cluster) -> Iterator[str]:
+    """What is allowed but probably not meant."""
+    for key, attribute in _NETWORKS.items():
+        network: IPv4Network = getattr(cluster, attribute)
+        if network.is_global:
+            yield (
+                f"{key} = {network}: these are public addresses, and whoever has them on the "
+                "internet cannot be reached from the cluster; use a private network, such as "
+                f"{Cluster.model_fields[attribute].default}"
+            )
 
 
 def _node_count(cluster: Cluster) -> int:
@@ -279,7 +340,36 @@ def _reserved(of: Addresses) -> dict[IPv4Address, str]:
     }
 
 
+@_rule("worker", "workerPools")
+def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
+    pools: list[tuple[str, WorkerSettings]] = [("worker", cluster.worker)]
+    pools += [(f"workerPools[{i}]", pool) for i, pool in enumerate(cluster.worker_pools)]
+    for path, pool in pools:
+        # Of a machine that is no server of this cloud, only a person knows zone and type.
+        known = isinstance(pool, WorkerPoolSettings) and pool.machines
+        for label, value in pool.labels.items():
+            prefix = label.rpartition("/")[0]
+            if label in _KUBERNETES_LABELS or (
+                not known and (label in _CLOUD_LABELS or prefix in _CLOUD_LABEL_PREFIXES)
+            ):
+                yield Fault(
+                    f'{path}.labels["{label}"]',
+                    value,
+                    "is a label that Kubernetes sets by itself, and schedules by; use a label of "
+                    "your own, such as example.org/pool, or a role, node-role.kubernetes.io/gpu",
+                )
+
+
 # Software
+
+
+@_rule("kubelet")
+def _kubelet_fields_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
+    for field, value in cluster.kubelet.extra_config.items():
+        if field in _KUBELET_FIELDS:
+            yield Fault(
+                f"kubelet.extraConfig.{field}", value, f"{_KUBELET_FIELDS[field]}; remove it"
+            )
 
 
 @_rule("etcd")

@@ -77,6 +77,8 @@ def cluster(
         "kubeProxy": {"extraConfig": KUBE_PROXY},
         "kubeadm": {"ignorePreflightErrors": IGNORED_PREFLIGHT_ERRORS},
         "containerd": {"dropIns": CONTAINERD},
+        # Clusters of the lab are made to be destroyed.
+        "deletionProtection": False,
         "addons": {
             "chartDirectory": str(CHARTS),
             "cni": {"values": CILIUM},

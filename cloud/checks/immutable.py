@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from cloud.facts import Facts, Port
+from config import immutable
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 
@@ -17,15 +18,7 @@ def _immutable_settings(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     for port in facts.ports:
         if port.name != cluster.vip_name:
             continue
-        for key, value in cluster.immutable_settings.items():
-            if (made_with := port.immutable_settings.get(key, value)) != value:
-                yield Fault(
-                    key,
-                    value,
-                    f"the cluster was made with {made_with}, and its machines cannot change it; "
-                    "set it back, or move to a new cluster. If nothing runs in this one yet: "
-                    "pulumi destroy, then pulumi up",
-                )
+        yield from immutable.faults(port.immutable_settings, cluster.immutable_settings)
         yield from _same_network(cluster, facts, port)
 
 

@@ -12,7 +12,7 @@ from config.values.labels import LabelValue, QualifiedName
 from config.values.network import DnsLabel, Url
 from config.values.repositories import ChartRepository, ImageRegistry
 from config.values.schedule import CronSchedule, Day, Period, TimeOfDay
-from config.values.text import Name
+from config.values.text import Line, Name
 
 # Minutes: the active gateway reboots only after the others.
 _SHORTEST_WINDOW = 60
@@ -60,7 +60,7 @@ class CloudControllerManager(Settings):
     """Complete reference of the image; the default is the pinned one."""
     extra_args: tuple[Name, ...] = ()
     """Additional arguments of its command line, such as `--v=4`."""
-    cloud_config: dict[Name, dict[Name, str]] = Field(default={})
+    cloud_config: dict[Name, dict[Name, Line]] = Field(default={})
     """Sections and keys of its cloud.conf, merged over those that this program sets."""
 
 
@@ -86,7 +86,7 @@ class CinderCsi(ChartAddon):
 
     storage_classes: tuple[StorageClass, ...] = (StorageClass(name="cinder", default=True),)
     """StorageClasses to create."""
-    cloud_config: dict[Name, dict[Name, str]] = Field(default={})
+    cloud_config: dict[Name, dict[Name, Line]] = Field(default={})
     """Sections and keys of its cloud.conf, merged over those that this program sets."""
 
     @model_validator(mode="after")

@@ -111,6 +111,12 @@ class Cluster(Settings):
     oidc: Oidc | None = None
     rotation: Rotation = Rotation()
     addons: AddonsSettings = AddonsSettings()
+    deletion_protection: bool = True
+    """Refuse `pulumi destroy`, and every update that would delete or replace etcd's volumes, keys,
+    CAs or the network."""
+    keep_volumes: bool = False
+    """Keep, on destroy, the volumes of PersistentVolumes whose reclaim policy is `Retain`, with
+    their snapshots."""
     cloud_checks: bool = True
     """Check at preview that the cloud has the names, quotas and services that the cluster needs."""
 

@@ -9,7 +9,7 @@ from config.base import Settings
 from config.values.kubernetes import CertificateValidity, ComponentConfig, PreflightCheck, Values
 from config.values.machine import DropInName, Toml
 from config.values.network import HttpsUrl
-from config.values.text import Name, Pem
+from config.values.text import Line, Name, Pem
 
 
 class Kubelet(Settings):
@@ -78,11 +78,11 @@ class Oidc(Settings):
     """Client ID that tokens must be issued for."""
     username_claim: Name = "sub"
     """Claim that contains the user name."""
-    username_prefix: str = "oidc:"
+    username_prefix: Line = "oidc:"
     """Prefix of user names, so that no one can become `system:...`."""
     groups_claim: Name = "groups"
     """Claim that contains the groups of the user."""
-    groups_prefix: str = "oidc:"
+    groups_prefix: Line = "oidc:"
     """Prefix of group names."""
     ca_certificate: Pem | None = None
     """CA certificate of the issuer, in PEM; the default is the system's list of CAs."""

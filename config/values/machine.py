@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from config.values.text import matches
+from config.values.text import Line, matches
 
 
 def _toml(text: str) -> str:
@@ -18,7 +18,7 @@ def _toml(text: str) -> str:
 
 UserName = Annotated[str, matches(r"[a-z_][-a-z0-9_]{0,31}", "must be a Linux user name")]
 HostKey = Annotated[
-    str,
+    Line,
     matches(
         r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*( .*)?",
         "must be a type and a base64 key, such as `ssh-ed25519 AAAA...`; "

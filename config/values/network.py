@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from config.values.text import matches
+from config.values.text import Line, matches
 
 # RFC 1123: the length of a host name's part, and so of the name of a server, a node or a pool.
 LONGEST_LABEL = 63
@@ -59,7 +59,9 @@ DnsLabel = Annotated[
     ),
 ]
 Url = Annotated[
-    str,
+    Line,
     matches(r"https?://[^/\s]+\S*", "must be a URL that starts with http:// or https://"),
 ]
-HttpsUrl = Annotated[str, matches(r"https://[^/\s]+\S*", "must be a URL that starts with https://")]
+HttpsUrl = Annotated[
+    Line, matches(r"https://[^/\s]+\S*", "must be a URL that starts with https://")
+]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from config.values.text import matches
+from config.values.text import Line, matches
 
 RegistryHost = Annotated[
     str,
@@ -21,7 +21,7 @@ ImageRegistry = Annotated[
     ),
 ]
 ChartRepository = Annotated[
-    str,
+    Line,
     matches(r"(https?|oci)://[^\s/]\S*", "must start with https://, http:// or oci://"),
     AfterValidator(lambda url: url.rstrip("/")),
 ]

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated
+from unicodedata import category
 
 from pydantic import AfterValidator, Field
 
@@ -18,7 +19,17 @@ def matches(pattern: str, problem: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Name = Annotated[str, Field(min_length=1)]
+def _one_line(text: str) -> str:
+    if any(category(each) in _BREAKS for each in text):
+        raise ValueError("must not contain line breaks or other control characters")
+    return text
+
+
+# Control characters, line and paragraph separators.
+_BREAKS = ("Cc", "Zl", "Zp")
+
+Line = Annotated[str, AfterValidator(_one_line)]
+Name = Annotated[Line, Field(min_length=1)]
 Pem = Annotated[
     str,
     matches(

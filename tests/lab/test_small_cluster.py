@@ -17,6 +17,7 @@ import yaml
 from cryptography import x509
 
 from lab import image, settings
+from lab.errors import LabError
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.smoke.live import until
 
@@ -284,6 +285,29 @@ def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> No
     assert cluster.up() == {}
 
 
-def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
+def test_a_protected_cluster_is_not_destroyed(cluster: Cluster) -> None:
+    before = openstack("server", "list")
+    assert cluster.up(deletionProtection=True) == {}
+    # Also without a preview, which would refuse first.
+    with pytest.raises(LabError, match="small-deletion-protection"):
+        cluster.stack.pulumi("destroy", "--yes", "--skip-preview", capture=True)
+    assert openstack("server", "list") == before
+    assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
+    assert cluster.up(deletionProtection=False) == {}
+
+
+def test_destroy_leaves_the_retained_volume_and_nothing_else(cluster: Cluster) -> None:
+    cluster.kubectl(
+        "apply", "-f", "-", stdin=CLAIM.replace("writer", "keeper").replace("data", "k")
+    )
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/keeper", "--timeout=180s")
+    name = cluster.kubectl("get", "pvc", "k", "-o", "jsonpath={.spec.volumeName}")
+    volume = cluster.kubectl("get", "pv", name, "-o", "jsonpath={.spec.csi.volumeHandle}")
+    retain = json.dumps({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    cluster.kubectl("patch", "pv", name, "-p", retain)
+    assert len(openstack("volume", "list")) == 2
+    cluster.up(keepVolumes=True)
     cluster.destroy()
-    assert left_in_project() == {}
+    assert [each["ID"] for each in openstack("volume", "list")] == [volume]
+    run("openstack", "volume", "delete", volume)
+    until(lambda: left_in_project() == {}, "an empty project", 60)

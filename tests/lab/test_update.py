@@ -61,7 +61,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         released.kubectl("apply", "-f", "-", stdin=COUNTER)
         until(lambda: count(released) > 0, "the pod that counts", 60)
         # The same stack, state and kubeconfig.
-        yield Cluster(NAME, keys)
+        yield Cluster(NAME, {**keys, "deletionProtection": False})
     finally:
         Cluster(NAME, {}).destroy()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pulumi
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
+from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.sync_await import _sync_await
 
 from components import image
@@ -49,6 +50,7 @@ class Recorded:
     inputs: Mapping[str, Any]
     dependencies: Sequence[str]
     deleted_with: str
+    protect: bool
     delete_before_replace: bool
     create_before_delete: bool
     ignore_changes: Sequence[str]
@@ -88,9 +90,15 @@ class Run:
 class Cloud(Mocks):
     """Answers as the providers would: ids, addresses, keys; and the stack's last outputs."""
 
-    def __init__(self, machines: Iterable[str], ssh_key: str | None = None) -> None:
+    def __init__(
+        self,
+        machines: Iterable[str],
+        ssh_key: str | None = None,
+        made_with: Mapping[str, str] | None = None,
+    ) -> None:
         self._machines = list(machines)
         self._ssh_key = ssh_key
+        self._made_with = made_with
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The resource's inputs, and the values that its provider would add."""
@@ -127,7 +135,12 @@ class Cloud(Mocks):
         """A data source: the thing asked for exists."""
         if args.token == "pulumi:pulumi:readStackOutputs":
             listed = [{"name": name} for name in self._machines]
-            outputs = {"nodes": listed, "gateways": [], "sshPrivateKey": self._ssh_key}
+            outputs = {
+                "nodes": listed,
+                "gateways": [],
+                "sshPrivateKey": self._ssh_key,
+                "immutableSettings": self._made_with,
+            }
             return {"outputs": outputs if listed else {}}, []
         found = {
             "id": f"{args.args.get('name', 'any')}-id",
@@ -159,6 +172,7 @@ class Recorder(MockMonitor):
             inputs=plain(inputs),
             dependencies=list(request.dependencies),
             deleted_with=request.deletedWith,
+            protect=request.protect,
             delete_before_replace=request.deleteBeforeReplace,
             # Whatever the provider would do.
             create_before_delete=request.deleteBeforeReplaceDefined
@@ -199,14 +213,16 @@ def run(
     preview: bool = False,
     stack: str = "demo",
     ssh_key: str | None = None,
+    made_with: Mapping[str, str] | None = None,
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
     `existing` are the machines that the stack's last good update left behind, `ssh_key` is the key
-    that they know; `secret` are the keys that were set with `--secret`.
+    that they know, `made_with` its output `immutableSettings`; `secret` are the keys that were set
+    with `--secret`.
     """
     recorded = Run()
-    cloud = Cloud(existing, ssh_key)
+    cloud = Cloud(existing, ssh_key, made_with)
     image.first_seen_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)
@@ -233,6 +249,9 @@ def run(
 
     # As the language host does it: in a stack of its own.
     pulumi.runtime.settings.set_root_resource(None)  # type: ignore[arg-type]
+    # As `pulumi.runtime.test` does it: what a failed run left must not fail this one.
+    SETTINGS.rpc_manager.clear()
+    SETTINGS.outputs.clear()
     _sync_await(pulumi.runtime.run_in_stack(_program))
     return recorded
 

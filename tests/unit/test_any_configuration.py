@@ -1,6 +1,7 @@
 """Whatever a user writes, it loads or is refused with faults that name their keys."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, settings
@@ -17,6 +18,13 @@ NAMES = sorted({key.name.removesuffix("[]") for key in keys()})
 # What a rule over several keys may take further than a random value.
 LIKELY = ["", "0.0.0.0/0", "10.8.0.0/26", "10.96.0.0/12", "255.255.255.255", "v1.36.3", "a" * 63]
 
+# What would break a file, a command line or a message that it is written into.
+BREAKS = ["a\nb", "a\rb", "a\0b", "https://a\x1b", "a\u2028b"]
+# Keys that another program owns.
+OWNED = ["kubernetes.io/hostname", "node-role.kubernetes.io/master", "clusterDNS", "cgroupDriver"]
+# Values that have lines, or whose meaning only another program knows.
+FREE = {"policy", "values", "extraConfig", "dropIns", "fluentBitValues", "alertmanager"}
+FREE |= {"caCertificate"}
 
 # Every key with its default or example.
 EVERY_KEY = {key: stack_file(key)[key] for key in TOP_LEVEL}
@@ -27,10 +35,12 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     | st.integers(min_value=-(10**30), max_value=10**30)
     | st.floats()
     | st.text(max_size=20)
-    | st.sampled_from(LIKELY),
+    | st.sampled_from([*LIKELY, *BREAKS]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=5), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*NAMES, *OWNED, *BREAKS]) | st.text(max_size=5), inner, max_size=3
+        )
     ),
     max_leaves=8,
 )
@@ -57,17 +67,35 @@ def changed(draw: st.DrawFn) -> dict[str, Any]:
     return raw
 
 
-def faults(raw: dict[str, Any]) -> tuple[Fault, ...]:
+def loaded(raw: dict[str, Any]) -> tuple[Cluster | None, tuple[Fault, ...]]:
     try:
-        load(raw, "demo")
+        return load(raw, "demo"), ()
     except ConfigError as error:
-        return error.faults
-    return ()
+        return None, error.faults
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text that the program would write somewhere, keys included."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from () if key in FREE else texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, str):
+        yield value
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(ANYTHING | changed())
 def test_a_configuration_loads_or_every_fault_names_a_key(raw: dict[str, Any]) -> None:
-    for fault in faults(raw):
+    cluster, faults = loaded(raw)
+    for fault in faults:
         assert any(fault.is_in(key) for key in (*TOP_LEVEL, *SECRET_KEYS, *raw)), fault
         assert fault.problem
+        assert str(fault).isprintable()
+    if cluster is not None:
+        settings = cluster.model_dump(mode="json", by_alias=True)
+        assert [text for text in texts(settings) if not text.isprintable()] == []
+        assert not set(OWNED) & {*settings["worker"]["labels"], *settings["kubelet"]["extraConfig"]}

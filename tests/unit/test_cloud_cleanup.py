@@ -75,6 +75,43 @@ def test_a_security_group_in_use_is_deleted_in_a_later_round(
     assert cloud.network.delete_security_group.call_count == 1
 
 
+def volume(name: str, **metadata: str) -> Thing:
+    marks = {cloud_cleanup.CSI_MARK: "demo", **metadata}
+    return Thing(id=f"{name}-id", name=name, size=8, status="available", metadata=marks)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
+    cloud: MagicMock,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    keep: bool,
+) -> None:
+    gone, stays = volume("gone"), volume("stays", **{cloud_cleanup.KEEP_MARK: "true"})
+    storage = cloud.block_storage
+    storage.volumes.side_effect = lambda: [v for v in (gone, stays) if v.id not in deleted]
+    storage.snapshots.side_effect = lambda: [s for s in (snapshot,) if s.id not in deleted]
+    snapshot = volume("snapshot")
+    snapshot.volume_id = stays.id
+    deleted: list[str] = []
+    storage.delete_volume.side_effect = deleted.append
+    storage.delete_snapshot.side_effect = deleted.append
+    cloud.compute.servers.return_value = []
+    cloud.has_service.return_value = False
+    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
+    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+    assert cloud_cleanup.main("demo", keep_volumes=keep) == 0
+    said = capsys.readouterr().out
+    if keep:
+        assert deleted == ["gone-id"]
+        assert "kept volume stays (stays-id, 8 GiB)" in said
+        assert "kept snapshot snapshot (snapshot-id, 8 GiB)" in said
+    else:
+        assert sorted(deleted) == ["gone-id", "snapshot-id", "stays-id"]
+        assert "kept" not in said
+
+
 def test_nothing_is_deleted_while_the_cluster_has_servers(
     cloud: MagicMock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

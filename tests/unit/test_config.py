@@ -11,6 +11,7 @@ from config.errors import ConfigError
 from config.kubernetes_version import check_version_change
 from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
+from config.rules import warnings
 
 LEAST: dict[str, Any] = {
     "externalNetwork": "public",
@@ -74,6 +75,31 @@ def test_the_configuration_cannot_be_changed_afterwards() -> None:
 def test_a_pool_can_have_a_role() -> None:
     labels = {"node-role.kubernetes.io/gpu": ""}
     assert cluster(worker={"labels": labels}).pools[0].labels == labels
+
+
+def test_only_a_person_knows_the_zone_of_a_machine_that_exists_already() -> None:
+    machine = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
+    labels = {"topology.kubernetes.io/zone": "rack", "node.kubernetes.io/instance-type": "metal"}
+    pools = [{"name": "metal", "machines": [machine], "labels": labels}]
+    assert cluster(workerPools=pools).pools[1].labels == labels
+
+
+@pytest.mark.parametrize(
+    ("raw", "warned"),
+    [
+        ({}, []),
+        ({"hostCidr": "100.64.0.0/22"}, []),
+        ({"hostCidr": "20.0.0.0/22"}, ["hostCidr = 20.0.0.0/22: these are public addresses"]),
+        (
+            {"podCidr": "172.0.0.0/8", "serviceCidr": "30.0.0.0/16"},
+            ["podCidr = 172.0.0.0/8: these", "serviceCidr = 30.0.0.0/16: these"],
+        ),
+    ],
+)
+def test_public_networks_are_only_warned_of(raw: dict[str, Any], warned: list[str]) -> None:
+    lines = list(warnings(cluster(**raw)))
+    assert len(lines) == len(warned)
+    assert all(line.startswith(start) for line, start in zip(lines, warned, strict=True))
 
 
 def test_every_fault_is_reported_at_once() -> None:
@@ -172,6 +198,33 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"kubeadm": {"ignorePreflightErrors": ["A,B"]}}, "must be the name of one check"),
         ({"oidc": {"issuerUrl": "http://i", "clientId": "k"}}, "oidc.issuerUrl = http://i: must"),
         ({"dns": {"name": "k8s"}}, "dns.zone: must be set"),
+        (
+            {"worker": {"labels": {"kubernetes.io/hostname": "a"}}},
+            'worker.labels["kubernetes.io/hostname"] = a: is a label that Kubernetes sets by',
+        ),
+        (
+            {"workerPools": [{"name": "a", "labels": {"topology.kubernetes.io/zone": "z"}}]},
+            'workerPools[0].labels["topology.kubernetes.io/zone"] = z: is a label',
+        ),
+        (
+            {"worker": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+            'worker.labels["node-role.kubernetes.io/control-plane"]',
+        ),
+        (
+            {"kubelet": {"extraConfig": {"clusterDNS": ["10.0.0.1"], "maxPods": 200}}},
+            "kubelet.extraConfig.clusterDNS = ['10.0.0.1']: kubeadm computes it from serviceCidr",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"cgroupDriver": "cgroupfs"}}},
+            "kubelet.extraConfig.cgroupDriver = cgroupfs: must be the one of containerd, systemd",
+        ),
+        ({"image": "a\nb"}, "image = a b: must not contain line breaks or other control"),
+        ({"worker": {"flavor": "a\0b"}}, r"worker.flavor = a\x00b: must not contain line breaks"),
+        ({"oidc": {"issuerUrl": "https://i\x1b", "clientId": "k"}}, "oidc.issuerUrl = https://i"),
+        (
+            {"addons": {"cinderCsi": {"cloudConfig": {"Global": {"region": "a\n[Evil]"}}}}},
+            "addons.cinderCsi.cloudConfig.Global.region = a [Evil]: must not contain",
+        ),
     ],
 )
 def test_a_fault_names_the_key_the_value_and_what_to_do(raw: dict[str, Any], line: str) -> None:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from addons.http_client import NoAnswerError, request
-from tests.unit.http_servers import Silent, served
+from tests.unit.http_servers import Silent, certificate, served
 
 
 class Proxy(Silent):
@@ -72,31 +66,9 @@ def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 class TestAuthority:
-    @staticmethod
-    def certificate(folder: Path) -> Path:
-        """A file with a self-signed certificate of 127.0.0.1, and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        made = (
-            x509.CertificateBuilder(issuer_name=name, subject_name=name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
-            .not_valid_after(datetime.now(UTC) + timedelta(hours=1))
-            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        pem, private = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        file = folder / f"{made.serial_number}.pem"
-        file.write_bytes(
-            made.public_bytes(pem) + key.private_bytes(pem, private, serialization.NoEncryption())
-        )
-        return file
-
     @pytest.fixture
     def files(self, tmp_path: Path) -> tuple[Path, Path]:
-        return self.certificate(tmp_path), self.certificate(tmp_path)
+        return certificate(tmp_path), certificate(tmp_path)
 
     def test_only_the_given_ca_is_trusted(self, files: tuple[Path, Path], proxy: str) -> None:
         right, wrong = files

@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 import tarfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -88,6 +89,25 @@ def test_a_living_cluster_keeps_its_name() -> None:
     with pytest.raises(ConfigError, match="clusterName = prod: the cluster of this stack is demo;"):
         run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-control-plane-0"])
     assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -> None:
+    etcd_volume = {"controlPlane": {"etcdVolume": {"size": 10}}}
+    made_with = run(etcd_volume).outputs["immutableSettings"]
+
+    def update(more: Mapping[str, object], made_with: Mapping[str, str] | None) -> Run:
+        return run(more, existing=NODES, made_with=made_with, preview=preview)
+
+    with pytest.raises(
+        ConfigError, match=r"hostCidr = 10\.9\.0\.0/22: the cluster was made with 10\.8"
+    ):
+        update({**etcd_volume, "hostCidr": "10.9.0.0/22"}, made_with)
+    with pytest.raises(ConfigError, match=r"controlPlane\.etcdVolume: etcd's data is on volumes"):
+        update({}, made_with)
+    assert update(etcd_volume, made_with).all(SERVER)
+    # The last release has no such output.
+    assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
 
 
 def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
@@ -206,6 +226,67 @@ def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
     volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
     assert volume.inputs["availabilityZone"] == "b"
     assert volume.ignore_changes == ["availabilityZone", "size"]
+
+
+NEVER_DELETED = {
+    "blockstorage/volume:Volume::demo-control-plane-0-etcd",
+    *(
+        f"index/{kind}::demo-{authority}"
+        for kind in ("privateKey:PrivateKey", "selfSignedCert:SelfSignedCert")
+        for authority in ("cluster-ca", "etcd-ca", "front-proxy-ca")
+    ),
+    "index/privateKey:PrivateKey::demo-service-account",
+    "index/privateKey:PrivateKey::demo-ssh",
+    "index/randomBytes:RandomBytes::demo-encryption",
+    "index:Stash::demo-deletion-protection",
+}
+
+
+def protected(of: Run) -> set[str]:
+    return {f"{r.type.partition(':')[2]}::{r.name}" for r in of.resources.values() if r.protect}
+
+
+@pytest.mark.parametrize(
+    ("more", "anchor"),
+    [
+        ({}, "networking/network:Network::demo"),
+        (
+            {"existingNetwork": {"network": "tenant", "subnet": "servers"}},
+            "networking/secGroup:SecGroup::demo-node",
+        ),
+    ],
+)
+def test_nothing_that_cannot_be_made_again_is_deleted(more: dict[str, object], anchor: str) -> None:
+    keys = {"controlPlaneCount": 1, "controlPlane": {"etcdVolume": {"size": 10}}, **more}
+    assert protected(run(keys)) == {*NEVER_DELETED, anchor}
+    assert protected(run({**keys, "deletionProtection": False})) == set()
+
+
+def test_a_destroy_stops_before_its_first_deletion() -> None:
+    # What depends on something is deleted before it, and a failure stops what comes later.
+    made = run({"keepVolumes": True})
+    guard = made.one("index:Stash", "demo-deletion-protection")
+    free = {
+        each.name
+        for each in made.resources.values()
+        if ":index:Stash" not in each.type
+        and each.type.startswith(("openstack:", "command:", "kubernetes:", "tls:", "random:"))
+        and not made.waits_for(guard, each)
+    }
+    assert free == set()
+
+
+def test_volumes_are_marked_while_the_api_answers() -> None:
+    made = run({"keepVolumes": True})
+    keeper = made.one("local:Command", "demo-keep-volumes")
+    assert keeper.inputs["delete"].endswith("-m commands.keep_volumes demo")
+    assert "https://198.51.100.7:6443" in keeper.inputs["environment"]["KUBECONFIG_TEXT"]
+    assert ("demo-keep-volumes", "environment") in made.secret_inputs
+    for name in [*GATEWAYS, *(name for name in NODES if "control-plane" in name)]:
+        assert made.waits_for(keeper, server(made, name)), name
+    cleanup = made.one("local:Command", "demo-cloud-cleanup").inputs["delete"]
+    assert cleanup.endswith("-m commands.cloud_cleanup demo --keep-volumes")
+    assert "demo-keep-volumes" not in run().all("local:Command")
 
 
 def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:

@@ -1,0 +1,101 @@
+"""Marks the volumes that `commands.cloud_cleanup --keep-volumes` does not delete.
+
+They are those of PersistentVolumes with the reclaim policy `Retain`; all volumes of the cluster if
+its API does not answer. `pulumi destroy` runs it before it deletes anything, if `keepVolumes` is
+set. By hand: `KUBECONFIG_TEXT=$(pulumi stack output kubeconfig --show-secrets) python -m
+commands.keep_volumes CLUSTER`, with a login in the environment as for the cleanup.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+import tempfile
+from base64 import b64decode
+from typing import Any
+
+import httpx
+import yaml
+from openstack.connection import Connection
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from cloud.login import connect, login
+from commands.cloud_cleanup import KEEP_MARK, volumes_of
+from config.errors import ConfigError
+
+CSI_DRIVER = "cinder.csi.openstack.org"
+# Seconds: a gateway that takes over needs a few.
+PATIENCE = 30
+_ANSWER_SECONDS = 10
+
+
+@retry(
+    retry=retry_if_exception_type(httpx.HTTPError),
+    wait=wait_fixed(2),
+    stop=stop_after_delay(PATIENCE),
+    reraise=True,
+)
+def retained(kubeconfig: str) -> set[str]:
+    """Ids of the Cinder volumes whose PersistentVolume says `Retain`."""
+    config = yaml.safe_load(kubeconfig)
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    answer = httpx.get(
+        f"{cluster['server']}/api/v1/persistentvolumes",
+        verify=_trust(cluster, user),
+        timeout=_ANSWER_SECONDS,
+    )
+    specs = [each["spec"] for each in answer.raise_for_status().json()["items"]]
+    return {
+        spec["csi"]["volumeHandle"]
+        for spec in specs
+        if spec["persistentVolumeReclaimPolicy"] == "Retain"
+        and spec.get("csi", {}).get("driver") == CSI_DRIVER
+    }
+
+
+def _trust(cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+    context = ssl.create_default_context(
+        cadata=b64decode(cluster["certificate-authority-data"]).decode()
+    )
+    # It reads the certificate and its key from a file only.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b64decode(user["client-certificate-data"]))
+        file.write(b64decode(user["client-key-data"]))
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def mark(cloud: Connection, cluster: str, wanted: set[str] | None) -> list[str]:
+    """Mark the volumes with these ids, None for all of the cluster; returns their names."""
+    listed = volumes_of(cloud, cluster)
+    ours = [each for each in listed if wanted is None or each.id in wanted]
+    for volume in ours:
+        cloud.block_storage.set_volume_metadata(volume, **{KEEP_MARK: "true"})
+    return [volume.name for volume in ours]
+
+
+def main(cluster: str) -> int:
+    """Mark them; returns the exit status, 1 when the login fails."""
+    try:
+        # It does not see the stack's configuration; Pulumi puts the login into the environment.
+        cloud = connect(login(lambda _: None))
+    except ConfigError as error:
+        print(error)
+        return 1
+    wanted: set[str] | None = None
+    try:
+        wanted = retained(os.environ["KUBECONFIG_TEXT"])
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as problem:
+        print(
+            f"the Kubernetes API of {cluster} does not say which volumes to retain ({problem}): "
+            "every volume of the cluster is kept"
+        )
+    for name in mark(cloud, cluster, wanted):
+        print(f"keeping volume {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,41 @@
+"""The resources that a destroy deletes before all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+
+from cloud import login_variables
+from components.control_plane import ControlPlane
+from components.ssh import CommandOnDelete
+from config.models.cluster import Cluster
+
+
+def keep_volumes(name: str, cluster: Cluster, control_plane: ControlPlane) -> list[pulumi.Resource]:
+    """On destroy, while the API still answers: mark the volumes that outlive the cluster."""
+    if not cluster.keep_volumes:
+        return []
+    return [
+        CommandOnDelete(
+            f"{name}-keep-volumes",
+            f"keep_volumes {cluster.cluster_name}",
+            {**login_variables(), "KUBECONFIG_TEXT": control_plane.kubeconfig},
+            pulumi.ResourceOptions(
+                depends_on=[membership for _, membership in control_plane.memberships]
+            ),
+        )
+    ]
+
+
+def protect(name: str, cluster: Cluster, everything: Sequence[pulumi.Resource]) -> None:
+    """Stop a destroy before its first deletion, while `deletionProtection` is set.
+
+    A destroy, unless a preview comes first, deletes whatever nothing protected depends on.
+    """
+    pulumi.Stash(
+        f"{name}-deletion-protection",
+        # Nothing reads it, and it must never change.
+        input=cluster.cluster_name,
+        opts=pulumi.ResourceOptions(depends_on=everything, protect=cluster.deletion_protection),
+    )

@@ -1,0 +1,108 @@
+"""Before a destroy: what the cluster retains is marked, and all of it if the API is silent."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace as Thing
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from commands import keep_volumes
+from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
+from tests.unit.http_servers import Silent, certificate, served
+
+
+def persistent_volume(volume: str, policy: str, driver: str | None) -> dict[str, Any]:
+    source = {"hostPath": {}} if driver is None else {"csi": {"driver": driver}}
+    if driver is not None:
+        source["csi"]["volumeHandle"] = volume
+    return {"spec": {"persistentVolumeReclaimPolicy": policy, **source}}
+
+
+class Api(Silent):
+    """Answers as the API server does, to whoever shows a certificate of the cluster's CA."""
+
+    def do_GET(self) -> None:  # noqa: N802
+        csi = keep_volumes.CSI_DRIVER
+        items = [
+            persistent_volume("retained", "Retain", csi),
+            persistent_volume("deleted", "Delete", csi),
+            persistent_volume("other", "Retain", "nfs.csi.k8s.io"),
+            persistent_volume("local", "Retain", None),
+        ]
+        self.send_response(200 if self.path == "/api/v1/persistentvolumes" else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps({"items": items}).encode())
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A certificate with its key, which the server and the client use and trust."""
+    return certificate(tmp_path)
+
+
+@pytest.fixture
+def api(pem: Path) -> Iterator[str]:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem)
+    tls.load_verify_locations(pem)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with served(Api, tls) as url:
+        yield url
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    made = MagicMock()
+    made.block_storage.volumes.return_value = [
+        Thing(id=name, name=f"pvc-{name}", metadata={CSI_MARK: cluster})
+        for name, cluster in (("retained", "demo"), ("deleted", "demo"), ("theirs", "other"))
+    ]
+    monkeypatch.setattr(keep_volumes, "connect", lambda _: made)
+    monkeypatch.setattr(keep_volumes, "login", lambda _: None)
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def kubeconfig(server: str, pem: Path) -> str:
+    """As the stack's output has it."""
+    data = b64encode(pem.read_bytes()).decode()
+    cluster = {"server": server, "certificate-authority-data": data}
+    user = {"client-certificate-data": data, "client-key-data": data}
+    return json.dumps({"clusters": [{"cluster": cluster}], "users": [{"user": user}]})
+
+
+def marked(cloud: MagicMock) -> set[str]:
+    calls = cloud.block_storage.set_volume_metadata.call_args_list
+    assert all(call.kwargs == {KEEP_MARK: "true"} for call in calls)
+    return {call.args[0].id for call in calls}
+
+
+def test_volumes_of_the_cluster_that_are_retained_are_marked(
+    cloud: MagicMock, api: str, pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
+    assert keep_volumes.main("demo") == 0
+    assert marked(cloud) == {"retained"}
+
+
+def test_without_an_answer_every_volume_of_the_cluster_is_marked(
+    cloud: MagicMock,
+    pem: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(keep_volumes.retained.retry, "stop", lambda _: True)
+    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig("https://127.0.0.1:1", pem))
+    assert keep_volumes.main("demo") == 0
+    assert marked(cloud) == {"retained", "deleted"}
+    said = capsys.readouterr().out
+    assert "every volume of the cluster is kept" in said
+    assert "keeping volume pvc-deleted" in said
