@@ -9,25 +9,20 @@ commands.keep_volumes CLUSTER`, with a login in the environment as for the clean
 from __future__ import annotations
 
 import os
-import ssl
 import sys
-import tempfile
-from base64 import b64decode
-from typing import Any
 
 import httpx
-import yaml
 from openstack.connection import Connection
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cloud.login import connect, login
 from commands.cloud_cleanup import KEEP_MARK, volumes_of
+from commands.kubernetes_api import Administrator, KubeconfigError
 from config.errors import ConfigError
 
 CSI_DRIVER = "cinder.csi.openstack.org"
 # Seconds: a gateway that takes over needs a few.
 PATIENCE = 30
-_ANSWER_SECONDS = 10
 
 
 @retry(
@@ -38,13 +33,8 @@ _ANSWER_SECONDS = 10
 )
 def retained(kubeconfig: str) -> set[str]:
     """Ids of the Cinder volumes whose PersistentVolume says `Retain`."""
-    config = yaml.safe_load(kubeconfig)
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    answer = httpx.get(
-        f"{cluster['server']}/api/v1/persistentvolumes",
-        verify=_trust(cluster, user),
-        timeout=_ANSWER_SECONDS,
-    )
+    with Administrator.of(kubeconfig).client() as api:
+        answer = api.get("/api/v1/persistentvolumes")
     specs = [each["spec"] for each in answer.raise_for_status().json()["items"]]
     return {
         spec["csi"]["volumeHandle"]
@@ -52,19 +42,6 @@ def retained(kubeconfig: str) -> set[str]:
         if spec["persistentVolumeReclaimPolicy"] == "Retain"
         and spec.get("csi", {}).get("driver") == CSI_DRIVER
     }
-
-
-def _trust(cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context(
-        cadata=b64decode(cluster["certificate-authority-data"]).decode()
-    )
-    # It reads the certificate and its key from a file only.
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(b64decode(user["client-certificate-data"]))
-        file.write(b64decode(user["client-key-data"]))
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context
 
 
 def mark(cloud: Connection, cluster: str, wanted: set[str] | None) -> list[str]:
@@ -87,7 +64,7 @@ def main(cluster: str) -> int:
     wanted: set[str] | None = None
     try:
         wanted = retained(os.environ["KUBECONFIG_TEXT"])
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as problem:
+    except (httpx.HTTPError, httpx.InvalidURL, KubeconfigError, ValueError) as problem:
         print(
             f"the Kubernetes API of {cluster} does not say which volumes to retain ({problem}): "
             "every volume of the cluster is kept"

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import ssl
 import sys
-import tempfile
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.pulumi_cli import PulumiError, pulumi
-from config.proxy import proxy_for
 
 # Seconds for the cluster to sign; it takes less than one.
 PATIENCE = 30
@@ -35,67 +32,6 @@ PATIENCE = 30
 # The cluster signs for no longer.
 _LONGEST_HOURS = 365 * 24
 _REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-
-
-class KubeconfigError(Exception):
-    """The text says what is wrong and what to do."""
-
-
-@dataclass(frozen=True)
-class Administrator:
-    """The kubeconfig that the other one is made from: its cluster, its certificate and key."""
-
-    cluster_name: str
-    cluster: Mapping[str, str]
-    groups: Sequence[str]
-    certificate: str
-    key: str
-
-    @staticmethod
-    def of(text: str) -> Administrator:
-        """Read the current context of a kubeconfig."""
-        # No cause and no detail of an error: both may hold the key.
-        try:
-            document = yaml.safe_load(text)
-            context = _named(document["contexts"], document["current-context"])["context"]
-            user = _named(document["users"], context["user"])["user"]
-            cluster = _named(document["clusters"], context["cluster"])["cluster"]
-            certificate = b64decode(user["client-certificate-data"]).decode()
-            return Administrator(
-                cluster_name=context["cluster"],
-                cluster={key: cluster[key] for key in ("server", "certificate-authority-data")},
-                groups=_groups(certificate),
-                certificate=certificate,
-                key=b64decode(user["client-key-data"]).decode(),
-            )
-        except (yaml.YAMLError, LookupError, TypeError, ValueError):
-            raise KubeconfigError(
-                "the current context has no server with a CA, or no user with a client "
-                "certificate: use the output `kubeconfig` of the stack"
-            ) from None
-
-    def client(self) -> httpx.Client:
-        """A client of the API with this certificate."""
-        server = self.cluster["server"]
-        authority = b64decode(self.cluster["certificate-authority-data"]).decode()
-        tls = ssl.create_default_context(cadata=authority)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "client.pem")
-            file.touch(mode=0o600)
-            file.write_text(self.certificate + self.key)
-            tls.load_cert_chain(file)
-        return httpx.Client(
-            base_url=server, verify=tls, proxy=proxy_for(server), trust_env=False, timeout=20
-        )
-
-
-def _groups(certificate: str) -> list[str]:
-    subject = x509.load_pem_x509_certificate(certificate.encode()).subject
-    return [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-
-
-def _named(entries: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    return {entry["name"]: entry for entry in entries}[name]
 
 
 def make(administrator: Administrator, user: str, groups: Sequence[str], hours: int) -> str:

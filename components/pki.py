@@ -138,14 +138,14 @@ class Pki(pulumi.ComponentResource):
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 
     def _backup_certificate(self) -> KeyPair:
-        key = self._key("backup")
+        key = self._key("backup", self._kept)
         certificate = tls.SelfSignedCert(
             f"{self._name}-backup",
             private_key_pem=key.private_key_pem,
             subject=tls.SelfSignedCertSubjectArgs(common_name="etcd-backups"),
             validity_period_hours=CA_HOURS,
             allowed_uses=["key_agreement"],
-            opts=self._child,
+            opts=self._kept,
         )
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 

@@ -1,0 +1,79 @@
+"""The API of a cluster, for whoever a kubeconfig of this program names."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from config.proxy import proxy_for
+
+
+class KubeconfigError(Exception):
+    """The text says what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """The kubeconfig that the other one is made from: its cluster, its certificate and key."""
+
+    cluster_name: str
+    cluster: Mapping[str, str]
+    groups: Sequence[str]
+    certificate: str
+    key: str
+
+    @staticmethod
+    def of(text: str) -> Administrator:
+        """Read the current context of a kubeconfig."""
+        # No cause and no detail of an error: both may hold the key.
+        try:
+            document = yaml.safe_load(text)
+            context = _named(document["contexts"], document["current-context"])["context"]
+            user = _named(document["users"], context["user"])["user"]
+            cluster = _named(document["clusters"], context["cluster"])["cluster"]
+            certificate = b64decode(user["client-certificate-data"]).decode()
+            return Administrator(
+                cluster_name=context["cluster"],
+                cluster={key: cluster[key] for key in ("server", "certificate-authority-data")},
+                groups=_groups(certificate),
+                certificate=certificate,
+                key=b64decode(user["client-key-data"]).decode(),
+            )
+        except (yaml.YAMLError, LookupError, TypeError, ValueError):
+            raise KubeconfigError(
+                "the current context has no server with a CA, or no user with a client "
+                "certificate: use the output `kubeconfig` of the stack"
+            ) from None
+
+    def client(self) -> httpx.Client:
+        """A client of the API with this certificate."""
+        server = self.cluster["server"]
+        authority = b64decode(self.cluster["certificate-authority-data"]).decode()
+        tls = ssl.create_default_context(cadata=authority)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "client.pem")
+            file.touch(mode=0o600)
+            file.write_text(self.certificate + self.key)
+            tls.load_cert_chain(file)
+        return httpx.Client(
+            base_url=server, verify=tls, proxy=proxy_for(server), trust_env=False, timeout=20
+        )
+
+
+def _groups(certificate: str) -> list[str]:
+    subject = x509.load_pem_x509_certificate(certificate.encode()).subject
+    return [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+
+
+def _named(entries: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    return {entry["name"]: entry for entry in entries}[name]
