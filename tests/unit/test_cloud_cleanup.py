@@ -88,11 +88,11 @@ def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
     keep: bool,
 ) -> None:
     gone, stays = volume("gone"), volume("stays", **{cloud_cleanup.KEEP_MARK: "true"})
+    snapshot = volume("snapshot")
+    snapshot.volume_id = stays.id
     storage = cloud.block_storage
     storage.volumes.side_effect = lambda: [v for v in (gone, stays) if v.id not in deleted]
     storage.snapshots.side_effect = lambda: [s for s in (snapshot,) if s.id not in deleted]
-    snapshot = volume("snapshot")
-    snapshot.volume_id = stays.id
     deleted: list[str] = []
     storage.delete_volume.side_effect = deleted.append
     storage.delete_snapshot.side_effect = deleted.append

@@ -76,7 +76,14 @@ def kubeconfig(server: str, pem: Path) -> str:
     data = b64encode(pem.read_bytes()).decode()
     cluster = {"server": server, "certificate-authority-data": data}
     user = {"client-certificate-data": data, "client-key-data": data}
-    return json.dumps({"clusters": [{"cluster": cluster}], "users": [{"user": user}]})
+    return json.dumps(
+        {
+            "current-context": "demo",
+            "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "admin"}}],
+            "clusters": [{"name": "demo", "cluster": cluster}],
+            "users": [{"name": "admin", "user": user}],
+        }
+    )
 
 
 def marked(cloud: MagicMock) -> set[str]:

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from commands import kubeconfig
-from commands.kubeconfig import Administrator, main
+from commands.kubeconfig import main
+from commands.kubernetes_api import Administrator
 from tests.unit.http_servers import Silent, served
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
