@@ -231,9 +231,9 @@ def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
 NEVER_DELETED = {
     "blockstorage/volume:Volume::demo-control-plane-0-etcd",
     *(
-        f"index/{kind}::demo-{authority}"
+        f"index/{kind}::demo-{name}"
         for kind in ("privateKey:PrivateKey", "selfSignedCert:SelfSignedCert")
-        for authority in ("cluster-ca", "etcd-ca", "front-proxy-ca")
+        for name in ("cluster-ca", "etcd-ca", "front-proxy-ca", "backup")
     ),
     "index/privateKey:PrivateKey::demo-service-account",
     "index/privateKey:PrivateKey::demo-ssh",
@@ -407,9 +407,12 @@ def test_the_users_kubeconfig_is_not_the_identity_of_the_program(fresh: Run) -> 
         "commonName": "administrator",
         "organization": "openstack-kubernetes:administrators-1",
     }
-    # Renewed or rotated, the user's certificate changes nothing else.
-    for each in fresh.resources.values():
-        assert not fresh.waits_for(each, fresh.one("LocallySignedCert", "demo-administrator"))
+    # Renewed or rotated, the user's certificate changes nothing else; only a destroy begins with
+    # what waits for everything.
+    for urn, each in fresh.resources.items():
+        assert urn.endswith("::demo-deletion-protection") or not fresh.waits_for(
+            each, fresh.one("LocallySignedCert", "demo-administrator")
+        )
 
 
 def test_a_drain_years_later_has_a_certificate_that_is_valid(fresh: Run) -> None:
