@@ -525,7 +525,20 @@ def test_control_planes_know_their_bucket_and_the_first_one_the_snapshot_to_rest
         "demo-gateway-0-configure",
         "demo-control-plane-0-membership",
     ):
-        assert "bucket.env" not in files(command(made, other))
+        assert not {"bucket.env", "backup.key"} & files(command(made, other)).keys()
+
+
+def test_control_planes_with_a_bucket_can_close_and_open_its_objects(fresh: Run) -> None:
+    made = run(
+        {"backup": {"bucket": BUCKET}, "backupSecretKey": "very-secret"}, secret=["backupSecretKey"]
+    )
+    certificate = made.one("SelfSignedCert", "demo-backup")
+    assert certificate.inputs["allowedUses"] == ["key_agreement"]
+    for index in range(3):
+        folder = files(command(made, f"demo-control-plane-{index}-configure"))
+        assert folder["backup.key"] == certificate.inputs["privateKeyPem"]
+        assert folder["backup.crt"] == "demo-backup certificate\n"
+    assert "backup.key" not in files(command(fresh, "demo-control-plane-0-configure"))
 
 
 def test_only_the_server_that_the_stack_began_with_may_begin_an_empty_cluster(
