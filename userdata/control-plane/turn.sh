@@ -73,14 +73,11 @@ EOT
 # ready.
 others_are_well() {
   local members name clients address etcd
-  local -a etcdctl
   obstacle="a member of etcd is not healthy"
   etcd=$(container_of etcd)
   [[ -n $etcd ]] || return 1
-  etcdctl_command endpoint health --cluster --command-timeout=5s
-  crictl exec "$etcd" "${etcdctl[@]}" >/dev/null 2>&1 || return 1
-  etcdctl_command member list
-  members=$(crictl exec "$etcd" "${etcdctl[@]}") && [[ -n $members ]] || return 1
+  etcdctl_in "$etcd" endpoint health --cluster --command-timeout=5s >/dev/null 2>&1 || return 1
+  members=$(etcdctl_in "$etcd" member list) && [[ -n $members ]] || return 1
   while IFS=, read -r _ _ name _ clients _; do
     address=${clients##*//}
     address=${address%:*}
