@@ -33,7 +33,7 @@ _ELECTION_HEARTBEATS = 5
 _RESERVED_CLUSTER = "kubernetes"
 RESERVED_POOLS = ("gateway", "control-plane", "worker")
 
-# Set by the kubelet itself, or what the program knows a control plane by.
+# Set by the kubelet itself, or what the program knows a control plane or an address by.
 _KUBERNETES_LABELS = frozenset(
     {
         "kubernetes.io/hostname",
@@ -43,6 +43,7 @@ _KUBERNETES_LABELS = frozenset(
         "beta.kubernetes.io/arch",
         "node-role.kubernetes.io/control-plane",
         "node-role.kubernetes.io/master",
+        "node-restriction.kubernetes.io/openstack-kubernetes-address",
     }
 )
 # Set by the cloud controller and Cinder CSI.
@@ -355,7 +356,7 @@ def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
                 yield Fault(
                     f'{path}.labels["{label}"]',
                     value,
-                    "is a label that Kubernetes sets by itself, and schedules by; use a label of "
+                    "is a label that Kubernetes or this program sets by itself; use a label of "
                     "your own, such as example.org/pool, or a role, node-role.kubernetes.io/gpu",
                 )
 

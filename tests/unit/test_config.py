@@ -200,7 +200,15 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"dns": {"name": "k8s"}}, "dns.zone: must be set"),
         (
             {"worker": {"labels": {"kubernetes.io/hostname": "a"}}},
-            'worker.labels["kubernetes.io/hostname"] = a: is a label that Kubernetes sets by',
+            'worker.labels["kubernetes.io/hostname"] = a: is a label that Kubernetes or this',
+        ),
+        (
+            {"kubeadm": {"certificateValidityPeriod": "5m"}},
+            "kubeadm.certificateValidityPeriod = 5m: must be from 15m to 8760h",
+        ),
+        (
+            {"kubeadm": {"certificateValidityPeriod": "1y"}},
+            "kubeadm.certificateValidityPeriod = 1y: must be a number of hours or minutes",
         ),
         (
             {"workerPools": [{"name": "a", "labels": {"topology.kubernetes.io/zone": "z"}}]},
