@@ -57,7 +57,8 @@ addons = Addons(
     secrets=secrets,
 )
 keeper = keep_volumes(name, cluster, control_plane)
-protect(name, cluster, [network, pki, gateway, control_plane, *pools, addons, *keeper])
+everything = [network, pki, gateway, control_plane, *pools, addons, *keeper]
+protect(name, cluster, everything, addons.objects)
 
 pulumi.export("immutableSettings", immutable_settings(cluster))
 pulumi.export("version", versions.PROGRAM)

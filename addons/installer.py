@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pulumi
@@ -24,6 +24,8 @@ class Installer:
     settings: AddonsSettings
     # Whether anything in the add-ons' configuration is secret; the engine does not say what.
     with_secrets: bool
+    # Every chart that was installed.
+    charts: list[kubernetes.helm.v4.Chart] = field(default_factory=list)
 
     def options(self, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
         """Return options of an object that is created after the resources in `after`."""
@@ -120,7 +122,7 @@ class Installer:
         options = self.options(after)
         # Must be the last one: the others read the objects.
         options.transforms = [*transforms, *([concealed] if conceal else [])]
-        return kubernetes.helm.v4.Chart(
+        made = kubernetes.helm.v4.Chart(
             f"{self.name}-{source.name}",
             name=source.name,
             namespace=namespace,
@@ -128,6 +130,8 @@ class Installer:
             **chart.inputs(source, self.settings),
             opts=options,
         )
+        self.charts.append(made)
+        return made
 
 
 def concealed(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:

@@ -45,6 +45,8 @@ class Addons(pulumi.ComponentResource):
     plane is Ready.
     """
 
+    # Of all charts: the engine does not count them to this component.
+    objects: pulumi.Output[Sequence[pulumi.Resource]]
     # The administrator's, through the floating IP; known when the cluster accepts it.
     kubeconfig: pulumi.Output[str]
 
@@ -89,6 +91,7 @@ class Addons(pulumi.ComponentResource):
         ready = [*foundation, *(membership for _, membership in control_plane.memberships)]
         self._cluster_services(ready)
         self._services(ready)
+        self.objects = _objects(self._installer.charts)
         self.register_outputs({})
 
     def _kubernetes_provider(
@@ -247,6 +250,15 @@ class Addons(pulumi.ComponentResource):
             snapshot_namespace=snapshot_schedules.NAMESPACE,
             reboots=settings.kured.enabled,
         )
+
+
+def _objects(
+    installed: Sequence[kubernetes.helm.v4.Chart],
+) -> pulumi.Output[Sequence[pulumi.Resource]]:
+    found: pulumi.Output[Sequence[Sequence[pulumi.Resource] | None]] = pulumi.Output.all(
+        *(each.resources for each in installed)
+    )
+    return found.apply(lambda all_: [each for objects in all_ for each in objects or ()])
 
 
 def _gateway_addresses(cluster: Cluster) -> Mapping[str, str]:

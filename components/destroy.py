@@ -28,14 +28,23 @@ def keep_volumes(name: str, cluster: Cluster, control_plane: ControlPlane) -> li
     ]
 
 
-def protect(name: str, cluster: Cluster, everything: Sequence[pulumi.Resource]) -> None:
+def protect(
+    name: str,
+    cluster: Cluster,
+    components: Sequence[pulumi.Resource],
+    objects: pulumi.Output[Sequence[pulumi.Resource]],
+) -> None:
     """Stop a destroy before its first deletion, while `deletionProtection` is set.
 
-    A destroy, unless a preview comes first, deletes whatever nothing protected depends on.
+    A destroy, unless a preview comes first, deletes whatever nothing protected depends on:
+    `objects` are those of charts, which belong to no component of this program.
     """
     pulumi.Stash(
         f"{name}-deletion-protection",
         # Nothing reads it, and it must never change.
         input=cluster.cluster_name,
-        opts=pulumi.ResourceOptions(depends_on=everything, protect=cluster.deletion_protection),
+        opts=pulumi.ResourceOptions(
+            depends_on=objects.apply(lambda found: [*components, *found]),
+            protect=cluster.deletion_protection,
+        ),
     )
