@@ -192,6 +192,7 @@ class Machine:
                 **self.environment,
             },
         )  # fmt: skip
+        assert not (self.fakes / "invalid").exists(), (self.fakes / "invalid").read_text()
         return Result(done)
 
     def write_rules(self) -> None:

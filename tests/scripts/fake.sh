@@ -29,7 +29,11 @@ record() {
 # shellcheck disable=SC2329 # the rules call it
 rule() {
   local used=$here/used-$1 past=''
-  [[ $line =~ $2 ]] || return 0
+  [[ $line =~ $2 ]]
+  case $? in
+    1) return ;;
+    2) printf '%s is no regular expression\n' "$2" >>"$here/invalid" && return ;;
+  esac
   if (($3 > 0)); then
     [[ ! -e $used ]] || read -r past <"$used"
     ((${#past} < $3)) || return 0
