@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,31 +27,17 @@ FAKED = (
     "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
 )  # fmt: skip
 
-# Answers by the first rule whose pattern is found in "program argument argument ...".
-FAKE = f"""#!{sys.executable} -IS
-import json, os, re, sys
+FAKE = Path(__file__).with_name("fake.sh")
+
+# A rule with Python: what surrounds that.
+DOES = """\
+import os, sys
 here = os.path.dirname(os.path.abspath(__file__))
-name = os.path.basename(sys.argv[0])
-line = " ".join([name, *sys.argv[1:]])
-text = sys.stdin.read() if name == "ssh" or line.endswith(" -f -") else ""
-with open(os.path.join(here, "calls"), "a") as calls:
-    calls.write(json.dumps({{"line": line, "stdin": text}}) + "\\n")
-with open(os.path.join(here, "rules")) as rules:
-    for number, rule in enumerate(json.load(rules)):
-        if not re.search(rule["pattern"], line):
-            continue
-        used = os.path.join(here, f"used-{{number}}")
-        if rule["times"]:
-            count = len(open(used).read()) if os.path.exists(used) else 0
-            if count >= rule["times"]:
-                continue
-            with open(used, "a") as file:
-                file.write("x")
-        if rule["does"]:
-            exec(rule["does"])
-        sys.stdout.write(rule["prints"])
-        sys.stderr.write(rule["complains"])
-        sys.exit(rule["status"])
+rule = {rule!r}
+{does}
+sys.stderr.write(rule["complains"])
+sys.stdout.write(rule["prints"])
+sys.exit(rule["status"])
 """
 
 CA = "the CA\n"
@@ -112,10 +99,10 @@ class Machine:
             folder.mkdir()
         shutil.copytree(USERDATA, self.folder, dirs_exist_ok=True)
         self.write("install/install.sh", '#!/bin/bash\nkubeadm fake-install "$@"\n')
-        (self.fakes / "fake").write_text(FAKE)
+        shutil.copy(FAKE, self.fakes / "fake")
         (self.fakes / "fake").chmod(0o755)
         for name in FAKED:
-            shutil.copy(self.fakes / "fake", self.fakes / name)
+            (self.fakes / name).symlink_to("fake")
         for name, text in {"logger": LOGGER, "systemd-cat": SYSTEMD_CAT}.items():
             (self.fakes / name).write_text(text)
             (self.fakes / name).chmod(0o755)
@@ -163,7 +150,8 @@ class Machine:
     ) -> None:
         """Let a fake do this when its command line matches; the latest rule counts most.
 
-        `times` 0 means always; `does` is Python that the fake runs.
+        The pattern is an extended regular expression; `times` 0 means always; `does` is Python that
+        the fake runs.
         """
         self.rules.insert(
             0,
@@ -186,7 +174,7 @@ class Machine:
         )
 
     def bash(self, command: Sequence[str], stdin: str) -> Result:
-        (self.fakes / "rules").write_text(json.dumps(self.rules))
+        self.write_rules()
         for used in self.fakes.glob("used-*"):
             used.unlink()
         (self.fakes / "calls").write_text("")
@@ -204,12 +192,24 @@ class Machine:
                 **self.environment,
             },
         )  # fmt: skip
+        assert not (self.fakes / "invalid").exists(), (self.fakes / "invalid").read_text()
         return Result(done)
+
+    def write_rules(self) -> None:
+        """Write the rules as the fakes read them, and the Python of each that has some."""
+        commands = []
+        for number, rule in enumerate(self.rules):
+            answer = [rule[key] for key in ("pattern", "times", "status", "prints", "complains")]
+            if rule["does"]:
+                (self.fakes / f"does-{number}").write_text(DOES.format(rule=rule, **rule))
+                answer.append(sys.executable)
+            commands.append(shlex.join(map(str, ["rule", number, *answer])) + "\n")
+        (self.fakes / "rules").write_text("".join(commands))
 
     @property
     def recorded(self) -> list[dict[str, str]]:
-        lines = (self.fakes / "calls").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        with (self.fakes / "calls").open(newline="\n") as calls:
+            return [json.loads(line, strict=False) for line in calls]
 
     @property
     def calls(self) -> list[str]:

@@ -482,7 +482,7 @@ def test_a_join_that_etcd_refuses_is_tried_again(make: Callable[..., Machine]) -
     assert "kubeadm join failed 3 times" in result.log
 
 
-BEGAN = "get namespace kube-system -o jsonpath={.metadata.creationTimestamp}"
+BEGAN = "get namespace kube-system -o jsonpath=.*metadata.creationTimestamp"
 
 
 def test_etcd_data_is_stale_where_the_cluster_lives_without_it(

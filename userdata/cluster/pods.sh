@@ -16,7 +16,7 @@ evict_pods() {
     # What fails at once will fail again, for example pods without a controller.
     ((SECONDS - began > 10)) || quick=$((quick + 1))
     ((quick < 3)) || break
-    sleep 3
+    sleep "${WAIT_PAUSE:-3}"
   done
   die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
 }
