@@ -6,6 +6,7 @@ import base64
 import functools
 import itertools
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,8 @@ def cluster() -> Iterator[Cluster]:
     small = Cluster(
         "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
+    # What an earlier run in the same lab has left.
+    small.stack.configure({"rotation": None, "keepVolumes": None})
     try:
         small.up()
         yield small
@@ -297,11 +300,10 @@ def test_a_protected_cluster_is_not_destroyed(cluster: Cluster) -> None:
 
 
 def test_destroy_leaves_the_retained_volume_and_nothing_else(cluster: Cluster) -> None:
-    cluster.kubectl(
-        "apply", "-f", "-", stdin=CLAIM.replace("writer", "keeper").replace("data", "k")
-    )
+    keeper = re.sub(r"\bdata\b", "kept", CLAIM).replace("writer", "keeper")
+    cluster.kubectl("apply", "-f", "-", stdin=keeper)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/keeper", "--timeout=180s")
-    name = cluster.kubectl("get", "pvc", "k", "-o", "jsonpath={.spec.volumeName}")
+    name = cluster.kubectl("get", "pvc", "kept", "-o", "jsonpath={.spec.volumeName}")
     volume = cluster.kubectl("get", "pv", name, "-o", "jsonpath={.spec.csi.volumeHandle}")
     retain = json.dumps({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
     cluster.kubectl("patch", "pv", name, "-p", retain)
