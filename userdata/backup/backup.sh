@@ -13,6 +13,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
+source "$HERE/node/metrics.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh
@@ -123,18 +125,12 @@ bucket() {
 # report PLACE: a new one is there. For addons/monitoring/alerts.py.
 report() {
   local place metric=openstack_kubernetes_etcd_backup_timestamp_seconds
-  mkdir -p -- "$METRICS_DIR"
   date +%s >"$STATE_DIR/backup-$1"
-  {
-    echo "# HELP $metric When the newest snapshot of this control plane was taken."
-    echo "# TYPE $metric gauge"
-    for place in disk bucket; do
-      [[ $place == disk ]] || has_bucket || continue
-      [[ ! -e $STATE_DIR/backup-$place ]] ||
-        echo "$metric{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
-    done
-  } >"$METRICS.new"
-  mv -- "$METRICS.new" "$METRICS"
+  for place in disk bucket; do
+    [[ $place == disk ]] || has_bucket || continue
+    [[ ! -e $STATE_DIR/backup-$place ]] ||
+      echo "$metric{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
+  done | write_gauge "$METRICS" "$metric" "When the newest snapshot of this control plane was taken."
 }
 
 list() {

@@ -116,11 +116,6 @@ key_field() {
 report_proof() {
   local taken metric=openstack_kubernetes_etcd_backup_proved_timestamp_seconds
   taken=$(date -u -d "${name:0:8} ${name:9:2}:${name:11:2}:${name:13:2}" +%s)
-  mkdir -p -- "$METRICS_DIR"
-  {
-    echo "# HELP $metric When the newest snapshot of this control plane that was restored as a test was taken."
-    echo "# TYPE $metric gauge"
-    echo "$metric $taken"
-  } >"$PROOF_METRICS.new"
-  mv -- "$PROOF_METRICS.new" "$PROOF_METRICS"
+  write_gauge "$PROOF_METRICS" "$metric" \
+    "When the newest snapshot of this control plane that was restored as a test was taken." <<<"$metric $taken"
 }

@@ -49,13 +49,7 @@ expiry_of() {
 # For addons/monitoring/alerts/certificates.py.
 report_certificates() {
   local file metric=openstack_kubernetes_certificate_expiry_timestamp_seconds
-  mkdir -p -- "$METRICS_DIR"
-  {
-    echo "# HELP $metric When a certificate on this control plane expires."
-    echo "# TYPE $metric gauge"
-    for file in $(issued_certificates) "$KUBELET_CERTIFICATE"; do
-      [[ ! -e $file ]] || echo "$metric{certificate=\"${file#"$ROOT"}\"} $(date -d "$(expiry_of "$file")" +%s)"
-    done
-  } >"$CERTIFICATES_METRICS.new"
-  mv -- "$CERTIFICATES_METRICS.new" "$CERTIFICATES_METRICS"
+  for file in $(issued_certificates) "$KUBELET_CERTIFICATE"; do
+    [[ ! -e $file ]] || echo "$metric{certificate=\"${file#"$ROOT"}\"} $(date -d "$(expiry_of "$file")" +%s)"
+  done | write_gauge "$CERTIFICATES_METRICS" "$metric" "When a certificate on this control plane expires."
 }

@@ -32,6 +32,8 @@ source "$HERE/cluster/etcd-members.sh"
 source "$HERE/cluster/serving-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
+source "$HERE/node/metrics.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh
