@@ -19,18 +19,26 @@ trust_kubelet() {
 
 kubelet_is_trusted() {
   ! kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz" >/dev/null 2>&1 || return 0
-  approve_serving_certificates
+  # Many nodes may join at the same time: each looks at its own requests only.
+  local -A address=(["$NODE_NAME"]=$NODE_IP)
+  approve_requests "$NODE_NAME"
   return 1
 }
 
-# approve_serving_certificates: every request that waits and is sound.
+# approve_serving_certificates: of every node.
 approve_serving_certificates() {
-  local name user node request
   local -A address
   read_addresses || return
+  approve_requests
+}
+
+# approve_requests [NODE]: those that wait and are sound by `address`, of this node or of all.
+approve_requests() {
+  local name user node request
   while read -r name user request; do
     [[ $user == system:node:* ]] || continue
     node=${user#system:node:}
+    [[ $node == "${1:-$node}" ]] || continue
     if request_is_sound "$node" "${address[$node]:-}" "$request"; then
       kube certificate approve "$name" >/dev/null || return
       log "approved the serving certificate of $node"

@@ -53,6 +53,18 @@ def test_a_node_serves_with_a_certificate_of_the_cluster_before_it_gets_pods(
     )
 
 
+def test_a_node_that_joins_leaves_the_requests_of_others_to_them(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=1)
+    machine.answer("get certificatesigningrequests", "csr-1 system:node:demo-worker-1 AAAA\n")
+    result = join(machine)
+    assert result.status == 0, result
+    assert not machine.called("certificate approve")
+    assert "demo-worker-1" not in result.log
+
+
 def test_a_kubelet_that_the_api_server_does_not_trust_fails_the_join(
     make: Callable[..., Machine],
 ) -> None:
