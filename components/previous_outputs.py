@@ -22,7 +22,7 @@ _READING_SECONDS = 10
 
 
 def immutable_settings(cluster: Cluster) -> dict[str, str]:
-    """What the next update compares with; an etcd volume cannot be taken out."""
+    """The output that the next update compares with; an etcd volume cannot be taken out."""
     volume = cluster.control_plane.etcd_volume
     return {**cluster.immutable_settings, **({} if volume is None else {_ETCD_VOLUME: "true"})}
 

@@ -107,7 +107,7 @@ def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[F
 
 
 def warnings(cluster: Cluster) -> Iterator[str]:
-    """What is allowed but probably not meant."""
+    """Return warnings about settings that are allowed but probably not meant."""
     for key, attribute in _NETWORKS.items():
         network: IPv4Network = getattr(cluster, attribute)
         if network.is_global:

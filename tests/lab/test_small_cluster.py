@@ -250,7 +250,7 @@ def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
 
 
 def may_do_everything(kubeconfig: Path) -> bool:
-    """Whether the cluster takes the user of this kubeconfig for an administrator."""
+    """Tell if the cluster takes the user of this kubeconfig for an administrator."""
     asked = ("kubectl", "auth", "can-i", "*", "*", "--all-namespaces")
     answer = run(*asked, check=False, KUBECONFIG=str(kubeconfig)).strip()
     assert answer in ("yes", "no")

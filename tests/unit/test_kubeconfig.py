@@ -298,7 +298,7 @@ class TestErrors:
         capsys: pytest.CaptureFixture[str],
         *arguments: str | Path,
     ) -> str:
-        """What a run says that fails; no kubeconfig and no request are left behind."""
+        """Return the message of a run that fails; no kubeconfig and no request are left behind."""
         assert run(monkeypatch, *arguments) == 1
         printed = capsys.readouterr()
         assert not printed.out

@@ -18,7 +18,7 @@ etcdctl_elsewhere() {
   return 1
 }
 
-# etcd_members: one line for each. An answer without any, or one that was cut off, is none: no member
+# etcd_members: one line for each. An answer without any, or an incomplete one, is none: no member
 # may be taken for missing because of it.
 etcd_members() {
   local members

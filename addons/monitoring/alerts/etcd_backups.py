@@ -10,13 +10,10 @@ PROOF_METRIC = "openstack_kubernetes_etcd_backup_proved_timestamp_seconds"
 _PROOF_HOURS = 24
 
 _ACTION = (
-    "Run journalctl -u openstack-kubernetes-backup on a control plane to see why, and see "
-    "'Backups' in docs/operations.md."
+    "Run journalctl -u {} on a control plane to see why, and see 'Backups' in docs/operations.md."
 )
-_PROOF_ACTION = (
-    "Run journalctl -u openstack-kubernetes-backup-proof on a control plane to see why, and see "
-    "'Backups' in docs/operations.md."
-)
+_BACKUP_ACTION = _ACTION.format("openstack-kubernetes-backup")
+_PROOF_ACTION = _ACTION.format("openstack-kubernetes-backup-proof")
 
 
 def alerts(targets: MonitoringTargets) -> list[Alert]:
@@ -36,7 +33,7 @@ def alerts(targets: MonitoringTargets) -> list[Alert]:
             severity="critical",
             summary="The newest snapshot of etcd ({{ $labels.place }}) is "
             "{{ $value | humanizeDuration }} old.",
-            action=_ACTION,
+            action=_BACKUP_ACTION,
         ),
         Alert(
             name="EtcdBackupMissing",
@@ -44,7 +41,7 @@ def alerts(targets: MonitoringTargets) -> list[Alert]:
             lasting=f"{patience_hours}h",
             severity="critical",
             summary=f"There is no snapshot of etcd ({last}).",
-            action=_ACTION,
+            action=_BACKUP_ACTION,
         ),
         Alert(
             name="EtcdBackupUnproved",
