@@ -24,7 +24,7 @@ class KubeconfigError(Exception):
 
 @dataclass(frozen=True)
 class Administrator:
-    """The kubeconfig that the other one is made from: its cluster, its certificate and key."""
+    """The user of a kubeconfig of this program: the cluster, the groups, certificate and key."""
 
     cluster_name: str
     cluster: Mapping[str, str]

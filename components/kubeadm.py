@@ -66,6 +66,8 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     """The ClusterConfiguration."""
     # Long enough for every HAProxy to see that it is going before it stops listening.
     api_server: dict[str, object] = {"shutdown-delay-duration": "5s"}
+    # The kubelets' serving certificates, which the node scripts approve.
+    api_server["kubelet-certificate-authority"] = "/etc/kubernetes/pki/ca.crt"
     volumes: list[Document] = []
     if cluster.audit_log.enabled:
         api_server |= {
@@ -86,8 +88,6 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         )
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
     api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
-    # The kubelets' serving certificates, which the node scripts approve.
-    api_server["kubelet-certificate-authority"] = "/etc/kubernetes/pki/ca.crt"
     volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
     if cluster.oidc is not None:
         api_server |= _oidc_arguments(cluster.oidc)

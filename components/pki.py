@@ -160,11 +160,9 @@ class Pki(pulumi.ComponentResource):
         )
 
     def _administrator(self, group: str) -> Identity:
-        key = tls.PrivateKey(
-            f"{self._name}-administrator",
-            algorithm="ECDSA",
-            ecdsa_curve="P256",
-            opts=pulumi.ResourceOptions.merge(
+        key = self._key(
+            "administrator",
+            pulumi.ResourceOptions.merge(
                 self._child,
                 # A new certificate for a key that has leaked would be no secret.
                 pulumi.ResourceOptions(replacement_trigger=group),
