@@ -29,7 +29,6 @@ if cluster.cloud_checks:
     cloud.check(cluster)
 
 name = cluster.cluster_name
-network = Network(name, cluster, pulumi.ResourceOptions(depends_on=checked))
 pki = Pki(
     name,
     administrators=cluster.rotation.administrators,
@@ -37,6 +36,7 @@ pki = Pki(
     protect=cluster.deletion_protection,
 )
 previous.check_ssh_key(pki.ssh_private_key)
+network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))
 
 context = Context(cluster=cluster, network=network, pki=pki, rollout=RolloutOrder(previous.names))
 gateway = Gateway(f"{name}-gateway", context)
@@ -56,12 +56,13 @@ addons = Addons(
     credential=cloud_credential(name),
     secrets=secrets,
 )
-keeper = keep_volumes(name, cluster, control_plane)
+keeper = keep_volumes(name, context, control_plane)
 everything = [network, pki, gateway, control_plane, *pools, addons, *keeper]
 protect(name, cluster, everything, addons.objects)
 
 pulumi.export("immutableSettings", immutable_settings(cluster))
 pulumi.export("version", versions.PROGRAM)
+pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)
 pulumi.export("apiEndpoint", control_plane.endpoint)
 pulumi.export("kubeconfig", addons.kubeconfig)

@@ -30,7 +30,10 @@ NODE_SECRET = "cinder-csi-node-config"  # noqa: S105 - its name
 
 
 def values(
-    *, cluster_name: str, control_plane_count: int, config_checksum: pulumi.Input[str]
+    *,
+    cluster_id: pulumi.Input[str],
+    control_plane_count: int,
+    config_checksum: pulumi.Input[str],
 ) -> dict[str, Any]:
     """Return values for a driver whose controller alone has the credential."""
     controller = {
@@ -60,7 +63,7 @@ def values(
     }
     return {
         # Marks every volume, so that the volumes of a destroyed cluster can be found.
-        "clusterID": cluster_name,
+        "clusterID": cluster_id,
         "priorityClassName": "system-cluster-critical",
         "secret": {
             "enabled": True,
@@ -86,7 +89,7 @@ def install(
     installer: Installer,
     settings: CinderCsi,
     *,
-    cluster_name: str,
+    cluster_id: pulumi.Input[str],
     control_plane_count: int,
     credential: Credential,
     after: Sequence[pulumi.Resource],
@@ -112,7 +115,7 @@ def install(
         CHART,
         namespace="kube-system",
         values=values(
-            cluster_name=cluster_name,
+            cluster_id=cluster_id,
             control_plane_count=control_plane_count,
             config_checksum=cloud_conf.checksum(config),
         ),

@@ -54,7 +54,7 @@ def install(
     installer: Installer,
     settings: CloudControllerManager,
     *,
-    cluster_name: str,
+    cluster_id: pulumi.Input[str],
     credential: Credential,
     octavia: Mapping[str, pulumi.Input[str]] | None,
 ) -> pulumi.Resource:
@@ -63,7 +63,7 @@ def install(
     Args:
         installer: creates the objects.
         settings: what the user wants to be different.
-        cluster_name: marks the load balancers in the cloud.
+        cluster_id: marks the load balancers in the cloud.
         credential: the login to the cloud.
         octavia: options for load balancers; None if Services get none.
 
@@ -89,7 +89,7 @@ def install(
         opts=installer.options(),
     )
     rights = _rights(installer, load_balancers=octavia is not None)
-    arguments = _arguments(cluster_name, settings, load_balancers=octavia is not None)
+    arguments = _arguments(cluster_id, settings, load_balancers=octavia is not None)
     return DaemonSet(
         f"{installer.name}-{NAME}",
         metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=_LABELS),
@@ -167,15 +167,15 @@ def _rules(*, load_balancers: bool) -> list[PolicyRuleArgs]:
 
 
 def _arguments(
-    cluster_name: str, settings: CloudControllerManager, *, load_balancers: bool
-) -> list[str]:
+    cluster_id: pulumi.Input[str], settings: CloudControllerManager, *, load_balancers: bool
+) -> list[pulumi.Input[str]]:
     controllers = ["cloud-node-controller", "cloud-node-lifecycle-controller"]
     if load_balancers:
         controllers.append("service-lb-controller")
     return [
         "--cloud-provider=openstack",
         f"--cloud-config={cloud_conf.MOUNT}/{cloud_conf.FILE}",
-        f"--cluster-name={cluster_name}",
+        pulumi.Output.concat("--cluster-name=", cluster_id),
         f"--controllers={','.join(controllers)}",
         "--use-service-account-credentials=false",
         "--bind-address=127.0.0.1",
@@ -184,7 +184,7 @@ def _arguments(
     ]
 
 
-def _pod(image: str, arguments: list[str]) -> PodSpecArgs:
+def _pod(image: str, arguments: list[pulumi.Input[str]]) -> PodSpecArgs:
     healthz = HTTPGetActionArgs(
         host="127.0.0.1", path="/healthz", port=_HEALTH_PORT, scheme="HTTPS"
     )

@@ -1,9 +1,10 @@
 """Deletes what the cluster's own controllers made in the cloud: load balancers, volumes and so on.
 
 `pulumi destroy` runs it after the servers and before the network are deleted, so it needs no
-Kubernetes API. By hand: `python -m commands.cloud_cleanup CLUSTER`, with a login in the
-environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as for the OpenStack provider. With
-`--keep-volumes`, volumes that `commands.keep_volumes` has marked stay, and so do their snapshots.
+Kubernetes API. By hand: `python -m commands.cloud_cleanup CLUSTER_ID`, the output `clusterId` of
+its stack, with a login in the environment (`OS_CLOUD`, or `OS_AUTH_URL` and so on), as for the
+OpenStack provider. With `--keep-volumes`, volumes that `commands.keep_volumes` has marked stay, and
+so do their snapshots.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from cloud.login import connect, login
 from config.errors import ConfigError
 
-# Cinder CSI marks the volumes and snapshots that it makes with the name of their cluster.
+# Cinder CSI marks the volumes and snapshots that it makes with the ID of their cluster.
 CSI_MARK = "cinder.csi.openstack.org/cluster"
 # `commands.keep_volumes` marks those that outlive the cluster.
 KEEP_MARK = "openstack-kubernetes-keep"
@@ -27,24 +28,24 @@ KEEP_MARK = "openstack-kubernetes-keep"
 PATIENCE = 300
 
 
-def clean_up(cloud: Connection, cluster: str, *, keep_volumes: bool = False) -> list[str]:
+def clean_up(cloud: Connection, cluster_id: str, *, keep_volumes: bool = False) -> list[str]:
     """Request the deletion of everything that was found; returns a description of each.
 
     With `keep_volumes`, marked volumes and their snapshots stay.
     """
     return [
-        *_load_balancers(cloud, cluster),
-        *_floating_ips(cloud, cluster),
-        *_security_groups(cloud, cluster),
-        *_volumes(cloud, cluster, keep=keep_volumes),
+        *_load_balancers(cloud, cluster_id),
+        *_floating_ips(cloud, cluster_id),
+        *_security_groups(cloud, cluster_id),
+        *_volumes(cloud, cluster_id, keep=keep_volumes),
     ]
 
 
-def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
+def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     if not cloud.has_service("load-balancer"):
         return []
-    # The cloud controller names them kube_service_<cluster>_<namespace>_<service>.
-    prefix = f"kube_service_{cluster}_"
+    # The cloud controller names them kube_service_<cluster ID>_<namespace>_<service>.
+    prefix = f"kube_service_{cluster_id}_"
     # Without the project, an administrator would see those of all projects, here and below.
     listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
     ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
@@ -55,9 +56,9 @@ def _load_balancers(cloud: Connection, cluster: str) -> list[str]:
     return [f"load balancer {balancer.name}" for balancer in ours]
 
 
-def _floating_ips(cloud: Connection, cluster: str) -> list[str]:
+def _floating_ips(cloud: Connection, cluster_id: str) -> list[str]:
     # The cloud controller writes "Floating IP for Kubernetes external service ... from cluster ".
-    mark = f" from cluster {cluster}"
+    mark = f" from cluster {cluster_id}"
     listed = cloud.network.ips(project_id=cloud.current_project_id)
     ours = [address for address in listed if (address.description or "").endswith(mark)]
     for address in ours:
@@ -65,9 +66,9 @@ def _floating_ips(cloud: Connection, cluster: str) -> list[str]:
     return [f"floating IP {address.floating_ip_address}" for address in ours]
 
 
-def _security_groups(cloud: Connection, cluster: str) -> list[str]:
+def _security_groups(cloud: Connection, cluster_id: str) -> list[str]:
     # One for each Service behind Octavia: "Security Group for ... Service LoadBalancer in ...".
-    mark = f" Service LoadBalancer in cluster {cluster}"
+    mark = f" Service LoadBalancer in cluster {cluster_id}"
     listed = cloud.network.security_groups(project_id=cloud.current_project_id)
     ours = [group for group in listed if (group.description or "").endswith(mark)]
     for group in ours:
@@ -77,12 +78,12 @@ def _security_groups(cloud: Connection, cluster: str) -> list[str]:
     return [f"security group {group.name}" for group in ours]
 
 
-def _volumes(cloud: Connection, cluster: str, *, keep: bool) -> list[str]:
+def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
     storage = cloud.block_storage
-    volumes = volumes_of(cloud, cluster)
+    volumes = volumes_of(cloud, cluster_id)
     stay = {volume.id for volume in volumes if keep and KEEP_MARK in volume.metadata}
     volumes = [volume for volume in volumes if volume.id not in stay]
-    snapshots = [s for s in storage.snapshots() if _ours(s.metadata, cluster)]
+    snapshots = [s for s in storage.snapshots() if _ours(s.metadata, cluster_id)]
     snapshots = [snapshot for snapshot in snapshots if snapshot.volume_id not in stay]
     for snapshot in snapshots:
         if snapshot.status != "deleting":
@@ -94,31 +95,31 @@ def _volumes(cloud: Connection, cluster: str, *, keep: bool) -> list[str]:
     return [f"snapshot {s.name}" for s in snapshots] + [f"volume {v.name}" for v in volumes]
 
 
-def volumes_of(cloud: Connection, cluster: str) -> list[Any]:
+def volumes_of(cloud: Connection, cluster_id: str) -> list[Any]:
     """Every volume that Cinder CSI made in this cluster."""
-    return [each for each in cloud.block_storage.volumes() if _ours(each.metadata, cluster)]
+    return [each for each in cloud.block_storage.volumes() if _ours(each.metadata, cluster_id)]
 
 
-def kept(cloud: Connection, cluster: str) -> list[str]:
+def kept(cloud: Connection, cluster_id: str) -> list[str]:
     """A description of each volume that stays, and of each of its snapshots."""
-    volumes = [each for each in volumes_of(cloud, cluster) if KEEP_MARK in each.metadata]
+    volumes = [each for each in volumes_of(cloud, cluster_id) if KEEP_MARK in each.metadata]
     ids = {volume.id for volume in volumes}
     snapshots = [s for s in cloud.block_storage.snapshots() if s.volume_id in ids]
     named = [*(("volume", v) for v in volumes), *(("snapshot", s) for s in snapshots)]
     return [f"{kind} {each.name} ({each.id}, {each.size} GiB)" for kind, each in named]
 
 
-def _ours(metadata: dict[str, str] | None, cluster: str) -> bool:
-    return (metadata or {}).get(CSI_MARK) == cluster
+def _ours(metadata: dict[str, str] | None, cluster_id: str) -> bool:
+    return (metadata or {}).get(CSI_MARK) == cluster_id
 
 
-def servers(cloud: Connection, cluster: str) -> list[str]:
+def servers(cloud: Connection, cluster_id: str) -> list[str]:
     """Names of the servers that the cluster still has."""
     listed = cloud.compute.servers()
-    return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster]
+    return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster_id]
 
 
-def main(cluster: str, *, keep_volumes: bool = False) -> int:
+def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     """Clean up until nothing is left; returns the exit status.
 
     1 when something is left, the login fails, or the cluster has servers and so may be alive.
@@ -130,8 +131,8 @@ def main(cluster: str, *, keep_volumes: bool = False) -> int:
         print(error)
         return 1
 
-    if there := servers(cloud, cluster):
-        print(f"nothing is deleted: delete the servers of {cluster} first: {', '.join(there)}")
+    if there := servers(cloud, cluster_id):
+        print(f"nothing is deleted: delete the servers of {cluster_id} first: {', '.join(there)}")
         return 1
 
     @retry(
@@ -141,13 +142,13 @@ def main(cluster: str, *, keep_volumes: bool = False) -> int:
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
     )
     def until_empty() -> list[str]:
-        found = clean_up(cloud, cluster, keep_volumes=keep_volumes)
+        found = clean_up(cloud, cluster_id, keep_volumes=keep_volumes)
         for each in found:
             print(f"deleting {each}")
         return found
 
     left = until_empty()
-    for each in kept(cloud, cluster) if keep_volumes else []:
+    for each in kept(cloud, cluster_id) if keep_volumes else []:
         print(f"kept {each}")
     if left:
         print(

@@ -3,7 +3,7 @@
 They are those of PersistentVolumes with the reclaim policy `Retain`; all volumes of the cluster if
 its API does not answer. `pulumi destroy` runs it before it deletes anything, if `keepVolumes` is
 set. By hand: `KUBECONFIG_TEXT=$(pulumi stack output kubeconfig --show-secrets) python -m
-commands.keep_volumes CLUSTER`, with a login in the environment as for the cleanup.
+commands.keep_volumes CLUSTER_ID`, with a login in the environment as for the cleanup.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def retained(kubeconfig: str) -> set[str]:
     }
 
 
-def mark(cloud: Connection, cluster: str, wanted: set[str] | None) -> list[str]:
+def mark(cloud: Connection, cluster_id: str, wanted: set[str] | None) -> list[str]:
     """Mark the volumes with these ids, None for all of the cluster; returns their names."""
-    listed = volumes_of(cloud, cluster)
+    listed = volumes_of(cloud, cluster_id)
     ours = [each for each in listed if wanted is None or each.id in wanted]
     for volume in ours:
         cloud.block_storage.set_volume_metadata(volume, **{KEEP_MARK: "true"})
     return [volume.name for volume in ours]
 
 
-def main(cluster: str) -> int:
+def main(cluster_id: str) -> int:
     """Mark them; returns the exit status, 1 when the login fails."""
     try:
         # It does not see the stack's configuration; Pulumi puts the login into the environment.
@@ -66,10 +66,10 @@ def main(cluster: str) -> int:
         wanted = retained(os.environ["KUBECONFIG_TEXT"])
     except (httpx.HTTPError, httpx.InvalidURL, KubeconfigError, ValueError) as problem:
         print(
-            f"the Kubernetes API of {cluster} does not say which volumes to retain ({problem}): "
+            f"the Kubernetes API of {cluster_id} does not say which volumes to retain ({problem}): "
             "every volume of the cluster is kept"
         )
-    for name in mark(cloud, cluster, wanted):
+    for name in mark(cloud, cluster_id, wanted):
         print(f"keeping volume {name}")
     return 0
 

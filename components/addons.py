@@ -137,7 +137,7 @@ class Addons(pulumi.ComponentResource):
                 cloud_controller_manager.install(
                     installer,
                     settings.cloud_controller_manager,
-                    cluster_name=cluster.cluster_name,
+                    cluster_id=self._context.pki.cluster_id,
                     credential=self._credential,
                     octavia=self._octavia(),
                 )
@@ -168,7 +168,7 @@ class Addons(pulumi.ComponentResource):
             cinder_csi.install(
                 installer,
                 settings.cinder_csi,
-                cluster_name=cluster.cluster_name,
+                cluster_id=self._context.pki.cluster_id,
                 control_plane_count=cluster.control_plane_count,
                 credential=self._credential,
                 after=after,

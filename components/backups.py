@@ -8,7 +8,7 @@ import pulumi
 
 import versions
 from addons.image_mirror import mirrored
-from components.pki import KeyPair
+from components.pki import Pki
 from components.ssh import environment_file
 from config.models.backup import Backup
 from config.models.cluster import Cluster
@@ -32,27 +32,29 @@ def backup_variables(cluster: Cluster, *, initializes: bool) -> Mapping[str, str
 
 
 def files(
-    backup: Backup, secret_key: pulumi.Input[str] | None, keys: KeyPair
+    backup: Backup, secret_key: pulumi.Input[str] | None, pki: Pki
 ) -> Mapping[str, pulumi.Input[str]]:
     """The files that name the bucket, and the keys of its objects; none if there is no bucket."""
     bucket = backup.bucket
     if bucket is None:
         return {}
     found: dict[str, pulumi.Input[str]] = {
-        "bucket.env": pulumi.Output.secret(secret_key).apply(
-            lambda key: environment_file(
+        "bucket.env": pulumi.Output.all(pulumi.Output.secret(secret_key), pki.cluster_id).apply(
+            lambda known: environment_file(
                 {
                     "BUCKET_ENDPOINT": bucket.endpoint.rstrip("/"),
                     "BUCKET_REGION": bucket.region,
                     "BUCKET_NAME": bucket.name,
+                    # Another cluster of the same name has another folder.
+                    "BUCKET_FOLDER": known[1],
                     "BUCKET_KEEP": bucket.keep,
                     "BUCKET_ACCESS_KEY": bucket.access_key,
-                    "BUCKET_SECRET_KEY": key or "",
+                    "BUCKET_SECRET_KEY": known[0] or "",
                 }
             )
         ),
-        "backup.crt": keys.public,
-        "backup.key": keys.private,
+        "backup.crt": pki.backup.public,
+        "backup.key": pki.backup.private,
     }
     if bucket.ca_certificate is not None:
         found["bucket-ca.crt"] = bucket.ca_certificate

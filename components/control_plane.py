@@ -140,7 +140,7 @@ class ControlPlane(pulumi.ComponentResource):
                 ssh=machine.ssh(machine.host_keys.permanent.public_key_openssh),
                 files={
                     **scripts("cluster", "backup"),
-                    **backups.files(cluster.backup, self._backup_secret_key, context.pki.backup),
+                    **backups.files(cluster.backup, self._backup_secret_key, context.pki),
                     **kubeadm_files(
                         cluster,
                         machine.name,

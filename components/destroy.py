@@ -7,19 +7,20 @@ from collections.abc import Sequence
 import pulumi
 
 from cloud import login_variables
+from components.context import Context
 from components.control_plane import ControlPlane
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 
 
-def keep_volumes(name: str, cluster: Cluster, control_plane: ControlPlane) -> list[pulumi.Resource]:
+def keep_volumes(name: str, context: Context, control_plane: ControlPlane) -> list[pulumi.Resource]:
     """On destroy, while the API still answers: mark the volumes that outlive the cluster."""
-    if not cluster.keep_volumes:
+    if not context.cluster.keep_volumes:
         return []
     return [
         CommandOnDelete(
             f"{name}-keep-volumes",
-            f"keep_volumes {cluster.cluster_name}",
+            pulumi.Output.concat("keep_volumes ", context.pki.cluster_id),
             {**login_variables(), "KUBECONFIG_TEXT": control_plane.kubeconfig},
             pulumi.ResourceOptions(
                 depends_on=[membership for _, membership in control_plane.memberships]

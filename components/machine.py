@@ -195,7 +195,7 @@ class Machine:
             scheduler_hints=[
                 openstack.compute.InstanceSchedulerHintArgs(group=args.server_group.id)
             ],
-            metadata={"cluster": context.cluster.cluster_name, "role": args.role},
+            metadata={"cluster": context.pki.cluster_id, "role": args.role},
             user_data=self._user_data(),
             config_drive=True,
             opts=pulumi.ResourceOptions.merge(

@@ -31,7 +31,11 @@ class Network(pulumi.ComponentResource):
     ready: Sequence[pulumi.Resource]
 
     def __init__(
-        self, name: str, cluster: Cluster, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        cluster: Cluster,
+        cluster_id: pulumi.Output[str],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
@@ -48,15 +52,15 @@ class Network(pulumi.ComponentResource):
         self.security_groups = self._security_groups()
         if cluster.existing_network is not None:
             self.anchor = self.security_groups[_ANCHOR_GROUP]
-        self.ready = (*self.ready, self._cloud_cleanup())
+        self.ready = (*self.ready, self._cloud_cleanup(cluster_id))
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
-    def _cloud_cleanup(self) -> pulumi.Resource:
+    def _cloud_cleanup(self, cluster_id: pulumi.Output[str]) -> pulumi.Resource:
         """On destroy, between the last server and the network: what the controllers created."""
         keep = " --keep-volumes" if self._cluster.keep_volumes else ""
         return CommandOnDelete(
             f"{self._name}-cloud-cleanup",
-            f"cloud_cleanup {self._cluster.cluster_name}{keep}",
+            pulumi.Output.concat("cloud_cleanup ", cluster_id, keep),
             login_variables(),
             pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=[self.anchor])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import dataclass
 
 import pulumi
@@ -16,6 +17,8 @@ ADMINISTRATOR_HOURS = 365 * 24
 ADMINISTRATOR_RENEWAL_HOURS = 30 * 24
 # kubeadm binds it to cluster-admin before anything else exists.
 PROGRAM_GROUP = "kubeadm:cluster-admins"
+# Hexadecimal digits behind the cluster's name.
+CLUSTER_ID_DIGITS = 8
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
 
@@ -69,6 +72,8 @@ class Pki(pulumi.ComponentResource):
     administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
+    # Marks what is the cluster's in the cloud; another cluster of the same name has another one.
+    cluster_id: pulumi.Output[str]
     # Closes and opens the snapshots of etcd in the bucket.
     backup: KeyPair
     # Base64.
@@ -89,6 +94,9 @@ class Pki(pulumi.ComponentResource):
         self._name = name
 
         self.cluster_ca = self._authority("cluster-ca", "kubernetes")
+        self.cluster_id = self.cluster_ca.public.apply(
+            lambda ca: f"{name}-{hashlib.sha256(ca.encode()).hexdigest()[:CLUSTER_ID_DIGITS]}"
+        )
         self.etcd_ca = self._authority("etcd-ca", "etcd-ca")
         self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
         service_account = self._key("service-account", self._kept)

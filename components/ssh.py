@@ -172,7 +172,7 @@ class CommandOnDelete(local.Command):
     def __init__(
         self,
         name: str,
-        run: str,
+        run: pulumi.Input[str],
         variables: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
         *,
@@ -182,7 +182,7 @@ class CommandOnDelete(local.Command):
         super().__init__(
             name,
             # In the folder of Pulumi.yaml, where the engine runs it.
-            delete=f".venv/bin/python -m commands.{run}",
+            delete=pulumi.Output.concat(".venv/bin/python -m commands.", run),
             environment=secret,
             triggers=list(triggers) or None,
             add_previous_output_in_env=False,

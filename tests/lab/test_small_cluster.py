@@ -17,6 +17,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from commands.cloud_cleanup import CSI_MARK
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
@@ -308,8 +309,12 @@ def test_destroy_leaves_the_retained_volume_and_nothing_else(cluster: Cluster) -
     retain = json.dumps({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
     cluster.kubectl("patch", "pv", name, "-p", retain)
     assert len(openstack("volume", "list")) == 2
+    # Another cluster of the same name has another ID.
+    mark = f"{CSI_MARK}=small-00000000"
+    run("openstack", "volume", "create", "--size=1", f"--property={mark}", "theirs")
     cluster.up(keepVolumes=True)
     cluster.destroy()
-    assert [each["ID"] for each in openstack("volume", "list")] == [volume]
-    run("openstack", "volume", "delete", volume)
+    left = {each["Name"]: each["ID"] for each in openstack("volume", "list")}
+    assert left == {name: volume, "theirs": left["theirs"]}
+    run("openstack", "volume", "delete", *left.values())
     until(lambda: left_in_project() == {}, "an empty project", 60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -41,14 +40,14 @@ sys.exit(rule["status"])
 """
 
 CA = "the CA\n"
-# Where the cluster with this CA has its backups.
-BACKUP_FOLDER = f"demo-{hashlib.sha256(CA.encode()).hexdigest()[:8]}"
+BACKUP_FOLDER = "demo-0a1b2c3d"
 
 # The secret key has in it what curl's configuration quotes.
-BUCKET_ENV = """\
+BUCKET_ENV = f"""\
 BUCKET_ENDPOINT=https://object.example.org
 BUCKET_REGION=here
 BUCKET_NAME=backups
+BUCKET_FOLDER={BACKUP_FOLDER}
 BUCKET_KEEP=2
 BUCKET_ACCESS_KEY=AKEY
 BUCKET_SECRET_KEY='se"cr\\et'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -20,6 +21,8 @@ from components import image
 
 PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
+# By the CA that `Cloud` makes: the name of its resource and "certificate".
+CLUSTER_ID = "demo-" + hashlib.sha256(b"demo-cluster-ca certificate\n").hexdigest()[:8]
 
 # A failed output leaves copies that no one reads: asyncio reports each after the test's summary.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)

@@ -29,7 +29,7 @@ from components.addons import Addons, charts
 from config.errors import ConfigError
 from config.load import Secrets, load
 from config.models.addons import AddonsSettings
-from tests.unit.engine import MINIMAL, Cloud, Recorder, Run
+from tests.unit.engine import CLUSTER_ID, MINIMAL, Cloud, Recorder, Run
 from tests.unit.http_servers import Silent, served
 
 CHART = "helm.sh/v4:Chart"
@@ -135,6 +135,7 @@ def install(
             ),
             pki=SimpleNamespace(
                 administrator=None,
+                cluster_id=pulumi.Output.from_input(CLUSTER_ID),
                 kubeconfig=lambda *_: hidden("administrator's kubeconfig"),
             ),
             gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
@@ -662,7 +663,7 @@ class TestCloudControllerManager:
         run = install({"loadBalancer": "octavia", "ingress": {"enabled": True}})
         [container] = self.pod(run)["containers"]
         assert any("service-lb-controller" in each for each in container["args"])
-        assert "--cluster-name=demo" in container["args"]
+        assert f"--cluster-name={CLUSTER_ID}" in container["args"]
         config = run.file(CCM, "cloud.conf")
         assert 'subnet-id = "subnet-id"' in config
         assert 'floating-network-id = "public-id"' in config
@@ -838,7 +839,7 @@ class TestStorageClasses:
         assert (kept["reclaimPolicy"], kept["parameters"]["availability"]) == ("Retain", "a")
 
     def test_volumes_are_marked_with_the_cluster(self, default: AddonsRun) -> None:
-        assert default.chart_values("openstack-cinder-csi")["clusterID"] == "demo"
+        assert default.chart_values("openstack-cinder-csi")["clusterID"] == CLUSTER_ID
 
 
 class TestImageRegistry:

@@ -62,7 +62,11 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     made = MagicMock()
     made.block_storage.volumes.return_value = [
         Thing(id=name, name=f"pvc-{name}", metadata={CSI_MARK: cluster})
-        for name, cluster in (("retained", "demo"), ("deleted", "demo"), ("theirs", "other"))
+        for name, cluster in (
+            ("retained", "demo-1a"),
+            ("deleted", "demo-1a"),
+            ("theirs", "demo-2b"),
+        )
     ]
     monkeypatch.setattr(keep_volumes, "connect", lambda _: made)
     monkeypatch.setattr(keep_volumes, "login", lambda _: None)
@@ -96,7 +100,7 @@ def test_volumes_of_the_cluster_that_are_retained_are_marked(
     cloud: MagicMock, api: str, pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
-    assert keep_volumes.main("demo") == 0
+    assert keep_volumes.main("demo-1a") == 0
     assert marked(cloud) == {"retained"}
 
 
@@ -108,7 +112,7 @@ def test_without_an_answer_every_volume_of_the_cluster_is_marked(
 ) -> None:
     monkeypatch.setattr(keep_volumes.retained.retry, "stop", lambda _: True)
     monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig("https://127.0.0.1:1", pem))
-    assert keep_volumes.main("demo") == 0
+    assert keep_volumes.main("demo-1a") == 0
     assert marked(cloud) == {"retained", "deleted"}
     said = capsys.readouterr().out
     assert "every volume of the cluster is kept" in said

@@ -19,7 +19,7 @@ from pulumi.output import UNKNOWN
 from components import previous_outputs
 from components.ssh import USERDATA
 from config.errors import ConfigError
-from tests.unit.engine import MINIMAL, Recorded, Run, run
+from tests.unit.engine import CLUSTER_ID, MINIMAL, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
 SERVER = "instance:Instance"
@@ -279,13 +279,13 @@ def test_a_destroy_stops_before_its_first_deletion() -> None:
 def test_volumes_are_marked_while_the_api_answers() -> None:
     made = run({"keepVolumes": True})
     keeper = made.one("local:Command", "demo-keep-volumes")
-    assert keeper.inputs["delete"].endswith("-m commands.keep_volumes demo")
+    assert keeper.inputs["delete"].endswith(f"-m commands.keep_volumes {CLUSTER_ID}")
     assert "https://198.51.100.7:6443" in keeper.inputs["environment"]["KUBECONFIG_TEXT"]
     assert ("demo-keep-volumes", "environment") in made.secret_inputs
     for name in [*GATEWAYS, *(name for name in NODES if "control-plane" in name)]:
         assert made.waits_for(keeper, server(made, name)), name
     cleanup = made.one("local:Command", "demo-cloud-cleanup").inputs["delete"]
-    assert cleanup.endswith("-m commands.cloud_cleanup demo --keep-volumes")
+    assert cleanup.endswith(f"-m commands.cloud_cleanup {CLUSTER_ID} --keep-volumes")
     assert "demo-keep-volumes" not in run().all("local:Command")
 
 
@@ -445,7 +445,7 @@ def test_another_generation_of_the_kubeconfig_changes_only_the_administrator(fre
 def test_the_cloud_cleanup_on_destroy_has_the_login_of_the_stack() -> None:
     password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
     cleared = run(password).one("local:Command", "demo-cloud-cleanup")
-    assert cleared.inputs["delete"].endswith("-m commands.cloud_cleanup demo")
+    assert cleared.inputs["delete"].endswith(f"-m commands.cloud_cleanup {CLUSTER_ID}")
     assert cleared.inputs["environment"] == {
         "OS_AUTH_URL": "https://cloud.example.org",
         "OS_PASSWORD": "hidden",
@@ -516,6 +516,7 @@ def test_control_planes_know_their_bucket_and_the_first_one_the_snapshot_to_rest
     bucket = dict(line.split("=", 1) for line in file_of(first, "bucket.env").splitlines())
     assert bucket["BUCKET_ENDPOINT"] == "https://object.example.org"
     assert bucket["BUCKET_SECRET_KEY"] == "very-secret"
+    assert bucket["BUCKET_FOLDER"] == CLUSTER_ID
     assert node_env(first)["RESTORE"] == name
     assert "RESTORE" not in node_env(second)
     assert "very-secret" not in file_of(first, "node.env")

@@ -87,7 +87,7 @@ snapshot() {
 put_into_bucket() {
   local object=$1.cms.tar
   encrypt_snapshot "$BACKUPS/$1" "$BACKUPS/.new.$object" &&
-    bucket_put "$BACKUPS/.new.$object" "$(bucket_folder)/$object" &&
+    bucket_put "$BACKUPS/.new.$object" "$BUCKET_FOLDER/$object" &&
     rm -f -- "$BACKUPS/.new.$object"
 }
 
@@ -119,7 +119,7 @@ here() {
 }
 
 bucket() {
-  bucket_list "$(bucket_folder)/"
+  bucket_list "$BUCKET_FOLDER/"
 }
 
 # report PLACE: a new one is there. For addons/monitoring/alerts.py.
@@ -150,7 +150,7 @@ one_at_a_time() {
 }
 
 require_root
-load_env NODE_NAME CLUSTER_NAME BACKUP_KEEP ETCD_CLIENT_PORT
+load_env NODE_NAME BACKUP_KEEP ETCD_CLIENT_PORT
 load_bucket
 case $VERB in
   take)

@@ -2,7 +2,8 @@
 # A bucket of an object store that speaks S3, by curl 7.88 or later. Sourced, never run.
 #
 # It is described by bucket.env, which only root can read: BUCKET_ENDPOINT, BUCKET_REGION,
-# BUCKET_NAME, BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP. Without the file there is none.
+# BUCKET_NAME, BUCKET_FOLDER (the cluster's own), BUCKET_ACCESS_KEY, BUCKET_SECRET_KEY, BUCKET_KEEP.
+# Without the file there is none.
 # Names of objects consist of letters, digits and . _ - / only: nothing else is encoded.
 
 # The sum that signs a request without a body.
@@ -16,13 +17,6 @@ load_bucket() {
 
 has_bucket() {
   [[ -n ${BUCKET_NAME:-} ]]
-}
-
-# bucket_folder: the folder of this cluster. Another one of the same name has another CA.
-bucket_folder() {
-  local sum
-  sum=$(sha256sum <"$FOLDER/ca.crt")
-  printf '%s-%s' "$CLUSTER_NAME" "${sum:0:8}"
 }
 
 # bucket_put FILE NAME: the store checks what it received against the sum. It accepts 5 GB at most.

@@ -17,7 +17,7 @@ refuse_wrong_bucket() {
   done
   [[ -n $new ]] || return 0
   step "list the new bucket"
-  bucket_list "$(bucket_folder)/" >/dev/null || die_of_bucket
+  bucket_list "$BUCKET_FOLDER/" >/dev/null || die_of_bucket
 }
 
 configure_backups() {

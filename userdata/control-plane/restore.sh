@@ -4,7 +4,7 @@
 # newest_backup: its name, if there is one.
 newest_backup() {
   local names
-  names=$(bucket_list "$(bucket_folder)/") || return
+  names=$(bucket_list "$BUCKET_FOLDER/") || return
   sort <<<"$names" | tail -n 1
 }
 
@@ -32,8 +32,8 @@ refuse_repeated_restore() {
 restore_snapshot() {
   step "restore $RESTORE"
   has_bucket || die "backup.restore is set, but no backup.bucket"
-  [[ $RESTORE == "$(bucket_folder)/"* ]] ||
-    die "$RESTORE does not belong to this cluster, whose backups are in $(bucket_folder)/"
+  [[ $RESTORE == "$BUCKET_FOLDER/"* ]] ||
+    die "$RESTORE does not belong to this cluster, whose backups are in $BUCKET_FOLDER/"
   refuse_repeated_restore
   fresh_work
   bucket_get "$RESTORE" "$RESTORE_WORK/object" ||
