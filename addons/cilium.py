@@ -31,6 +31,8 @@ def values(*, control_plane_count: int, mtu: pulumi.Input[int]) -> dict[str, Any
         # The MTU of the machines' network; Cilium subtracts its own overhead.
         "MTU": mtu,
         "kubeProxyReplacement": "false",
+        # Without that replacement host ports are the work of another plugin.
+        "cni": {"chainingMode": "portmap"},
         # Each rendering makes new certificates: every preview would show a change.
         "hubble": {"enabled": False},
         # A changed configuration takes effect at once, not at the next restart.

@@ -57,7 +57,7 @@ spec:
     command: [sleep, "3600"]
 """
 
-WEB_PORT, DNS_PORT = 31080, 31053
+WEB_PORT, DNS_PORT, HOST_PORT = 31080, 31053, 18080
 # The image has no server for UDP, so the cluster's own name servers are the other Service.
 NODE_PORTS = f"""
 apiVersion: v1
@@ -87,6 +87,7 @@ spec:
     image: docker.io/lab/busybox:1
     imagePullPolicy: Never
     command: [httpd, -f, -p, "8080", -h, /etc]
+    ports: [{{containerPort: 8080, hostPort: {HOST_PORT}}}]
 """
 
 
@@ -166,7 +167,7 @@ def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> Non
     assert metadata(cluster, "in-pods") == ""
 
 
-def test_a_node_port_answers_every_node_at_every_other_nodes_address(cluster: Cluster) -> None:
+def test_node_ports_answer_every_node_and_a_host_port_its_own(cluster: Cluster) -> None:
     addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
     assert len(addresses) == 2
     cluster.kubectl("apply", "-f", "-", stdin=NODE_PORTS)
@@ -175,8 +176,8 @@ def test_a_node_port_answers_every_node_at_every_other_nodes_address(cluster: Cl
     ready = ("--for=condition=Ready", "pod", "--timeout=120s")
     cluster.kubectl("wait", *ready, "-l", "app in (node-port, node-port-web)")
 
-    def tcp_answers(client: str, address: str) -> bool:
-        url = f"http://{address}:{WEB_PORT}/hostname"
+    def tcp_answers(client: str, address: str, port: int = WEB_PORT) -> bool:
+        url = f"http://{address}:{port}/hostname"
         return execute(cluster, client, "wget", "-q", "-T", "5", "-O", "-", url) == "web"
 
     def udp_answers(client: str, address: str) -> bool:
@@ -188,6 +189,8 @@ def test_a_node_port_answers_every_node_at_every_other_nodes_address(cluster: Cl
         for protocol, answers in (("TCP", tcp_answers), ("UDP", udp_answers)):
             asked = functools.partial(answers, f"on-{node}", addresses[other])
             until(asked, f"an answer by {protocol} from {other} to {node}", 60)
+    worker = "small-worker-0"
+    assert tcp_answers(f"on-{worker}", addresses[worker], HOST_PORT)
     cluster.kubectl("delete", "pods", "-l", "app in (node-port, node-port-web)", "--now")
     cluster.kubectl("delete", "services", "-A", "-l", "app=node-port")
 
