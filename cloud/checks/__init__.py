@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloud.checks import immutable, network, quotas, servers, services
+from cloud.checks import clusters, immutable, network, quotas, servers, services
 from cloud.facts import Facts
 from config.errors import Fault
 from config.models.cluster import Cluster
@@ -12,6 +12,7 @@ def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
     """Everything that this cloud cannot host."""
     found = [
         *immutable.faults(cluster, facts),
+        *clusters.faults(cluster, facts),
         *servers.faults(cluster, facts),
         *network.faults(cluster, facts),
         *services.faults(cluster, facts),

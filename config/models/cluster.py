@@ -32,6 +32,7 @@ from config.values.repositories import RegistryHost
 from config.values.text import Name
 
 DEFAULT_POOL = "worker"
+VIP_SUFFIX = "-vip"
 
 
 class Cluster(Settings):
@@ -139,7 +140,7 @@ class Cluster(Settings):
     @property
     def vip_name(self) -> str:
         """The name of the port that holds the gateways' virtual address."""
-        return f"{self.cluster_name}-vip"
+        return f"{self.cluster_name}{VIP_SUFFIX}"
 
     @property
     def api_name(self) -> str:

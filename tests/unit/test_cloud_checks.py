@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cloud.checks import faults, warnings
 from cloud.facts import (
@@ -180,6 +182,57 @@ class TestFloatingIp:
     def test_one_in_use_is_refused(self, port: str, holder: str) -> None:
         line = f"is in use by {holder}; set a free one (203.0.113.11), or remove the key"
         assert line in self.told(port)[0]
+
+
+def network(*prefixes: int) -> st.SearchStrategy[IPv4Network]:
+    """Networks in 10.0.0.0/8, as small and as near to each other as `hostCidr` may be."""
+    sizes = st.sampled_from(prefixes)
+    starts = st.integers(0, 2**14 - 1).map(lambda number: 10 * 2**24 + number * 64)
+    return st.builds(lambda start, size: IPv4Network((start, size), strict=False), starts, sizes)
+
+
+class TestOtherClusters:
+    @staticmethod
+    def told(host_cidr: IPv4Network, *theirs: IPv4Network, own: str = "other") -> list[str]:
+        ports = tuple(
+            Port(name=f"{own}{number or ''}-vip", immutable_settings={"hostCidr": str(each)})
+            for number, each in enumerate(theirs)
+        )
+        # A port that only looks like a cluster's, and one without a name.
+        ports += (Port(name="web-vip"), Port(name="", immutable_settings={"hostCidr": "by hand"}))
+        keys = {"podCidr": "172.20.0.0/16", "serviceCidr": "172.21.0.0/16"}
+        return told(replace(CLOUD, ports=ports), hostCidr=str(host_cidr), **keys)
+
+    @given(ours=network(20, 22, 24, 26), theirs=network(16, 20, 24, 26))
+    def test_an_overlap_is_refused_and_a_neighbour_is_not(
+        self, ours: IPv4Network, theirs: IPv4Network
+    ) -> None:
+        lines = self.told(ours, theirs)
+        if not ours.overlaps(theirs):
+            assert lines == []
+            return
+        [line] = lines
+        words = f"hostCidr = {ours}: overlaps with {theirs} of the cluster other in this project; "
+        assert line.startswith(words)
+        # What it proposes is accepted.
+        assert self.told(IPv4Network(line.split("such as ")[1]), theirs) == []
+
+    def test_each_of_several_is_named(self) -> None:
+        lines = self.told(
+            IPv4Network("10.8.0.0/22"), IPv4Network("10.8.1.0/26"), IPv4Network("10.8.2.0/26")
+        )
+        assert len(lines) == 2
+        assert "of the cluster other1 in" in lines[1]
+
+    def test_a_living_cluster_is_left_alone(self) -> None:
+        both = (IPv4Network("10.8.0.0/22"), IPv4Network("10.8.2.0/26"))
+        assert self.told(both[0], *both, own="demo") == []
+
+    def test_in_an_existing_network_another_part_of_its_subnet_is_asked_for(self) -> None:
+        port = Port(name="other-vip", immutable_settings={"hostCidr": "10.8.0.0/24"})
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        [line] = told(replace(CLOUD, ports=(port,), subnets=None), existingNetwork=existing)
+        assert line.endswith("choose another part of the subnet tenant-v4")
 
 
 class TestALivingCluster:

@@ -1,0 +1,55 @@
+"""Other clusters of this program in the project; the ports of their VIPs describe them."""
+
+from collections.abc import Collection, Iterator
+from ipaddress import IPv4Network
+
+from cloud.facts import Facts, Port
+from config.errors import Fault
+from config.models.cluster import VIP_SUFFIX, Cluster
+
+# How many networks to look at for one that is free.
+_TRIES = 4096
+
+
+def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """A new cluster's `hostCidr` that overlaps with another one's.
+
+    A living cluster cannot change its own any more, so it is left alone.
+    """
+    if any(port.name == cluster.vip_name for port in facts.ports):
+        return
+    others = {port.name: found for port in facts.ports if (found := _host_cidr(port))}
+    for vip_name, network in others.items():
+        if network.overlaps(cluster.host_cidr):
+            yield Fault(
+                "hostCidr",
+                cluster.host_cidr,
+                f"overlaps with {network} of the cluster {vip_name.removesuffix(VIP_SUFFIX)} in "
+                f"this project; {_proposal(cluster, others.values())}",
+            )
+
+
+def _host_cidr(port: Port) -> IPv4Network | None:
+    """The network of the cluster whose VIP this port holds."""
+    if not port.name.endswith(VIP_SUFFIX):
+        return None
+    try:
+        return IPv4Network(port.immutable_settings["hostCidr"])
+    except (LookupError, ValueError):
+        return None
+
+
+def _proposal(cluster: Cluster, others: Collection[IPv4Network]) -> str:
+    """The next network of the same size that is free."""
+    if (existing := cluster.existing_network) is not None:
+        return f"choose another part of the subnet {existing.subnet}"
+    taken = (*others, cluster.pod_cidr, cluster.service_cidr)
+    wanted = cluster.host_cidr
+    for steps in range(1, _TRIES):
+        start = wanted.network_address + steps * wanted.num_addresses
+        candidate = IPv4Network((start, wanted.prefixlen))
+        if not candidate.is_private:
+            break
+        if not any(candidate.overlaps(network) for network in taken):
+            return f"set another one, such as {candidate}"
+    return "set another one"
