@@ -77,8 +77,8 @@ class Cluster(Settings):
     ingress_cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
     """Networks that may reach ports 80 and 443; the default is `allowedCidrs`."""
     host_cidr: Cidr = IPv4Network("10.8.0.0/22")
-    """Network of the machines, a /26 or larger; a /22 has room for about 990 workers. It cannot be
-    changed while the cluster exists."""
+    """Network of the machines, a /26 or larger; a /22 has room for about 990 workers. It must not
+    overlap with another cluster's in the project. It cannot be changed while the cluster exists."""
     pod_cidr: Cidr = IPv4Network("10.244.0.0/16")
     """Network of the pods; each node gets a /24 of it, so a /16 has room for 256 nodes. It cannot
     be changed while the cluster exists."""
