@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,9 +69,15 @@ class Cluster:
 
     def command(self, name: str, *arguments: str) -> str:
         """Run one of `commands` on this stack; returns its output."""
-        command = [sys.executable, "-m", f"commands.{name}", "--stack", self.name, *arguments]
+        return self._command(name, "--stack", self.name, *arguments)
+
+    def fleet(self, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
+        """Run the fleet's command, which must end with one of these; returns its output."""
+        return self._command("fleet", *arguments, statuses=statuses)
+
+    def _command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         result = subprocess.run(
-            namespace.enter(command, environment={}),
+            namespace.enter([sys.executable, "-m", f"commands.{name}", *arguments], environment={}),
             cwd=PROJECT,
             env=self.stack.environment(),
             stdin=subprocess.DEVNULL,
@@ -79,7 +85,7 @@ class Cluster:
             text=True,
             check=False,
         )
-        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.returncode in statuses, result.stdout + result.stderr
         return result.stdout
 
     def last_changes(self) -> dict[str, int]:

@@ -274,6 +274,31 @@ def test_a_kubeconfig_of_hours_names_a_person_and_ends(cluster: Cluster) -> None
     assert "kubeconfig-" not in cluster.kubectl("get", "certificatesigningrequests")
 
 
+def test_the_fleet_lists_the_cluster_and_opens_its_machines(cluster: Cluster) -> None:
+    # Status 1: other stacks of the lab have no cluster now.
+    listed = json.loads(cluster.fleet("list", "--output", "json", statuses=(0, 1)))
+    [small] = [each for each in listed if each["name"] == "small"]
+    assert small["problem"] is None
+    assert (small["nodes"], small["ready"]) == (2, 2)
+    assert small["kubernetes_version"] == cluster.stack.outputs()["kubernetesVersion"]
+    assert small["last_update_result"] == "succeeded"
+    made = cluster.stack.folder / "fleet"
+    made.write_text(cluster.fleet("kubeconfig", "small"))
+    assert may_do_everything(made)
+    for machine in ("small-gateway-0", "small-control-plane-0", "small-worker-0"):
+        assert cluster.fleet("ssh", "small", machine, "hostname").strip() == machine
+
+
+def test_a_second_cluster_with_the_same_addresses_is_refused(cluster: Cluster) -> None:
+    size = {"gateways": 1, "control_planes": 1, "workers": 1}
+    other = Cluster("other", settings.cluster(image=image.ensure(), **size))
+    with pytest.raises(LabError, match=r"hostCidr = (\S+): overlaps with \1 of the cluster small "):
+        other.stack.pulumi("preview", capture=True)
+    other.stack.configure({"hostCidr": "10.8.4.0/22"})
+    other.stack.pulumi("preview", capture=True)
+    other.stack.configure({"hostCidr": None})
+
+
 def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> None:
     leaked, made = cluster.stack.folder / "leaked", cluster.stack.folder / "made"
     shutil.copy(cluster.kubeconfig, leaked)

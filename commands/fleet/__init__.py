@@ -1,0 +1,1 @@
+"""All clusters of a backend: what they are, and the way into each."""

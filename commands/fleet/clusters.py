@@ -1,0 +1,56 @@
+"""The state of a cluster, as its API tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cryptography import x509
+
+from commands.kubernetes_api import Administrator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Versions, nodes and certificates of a living cluster."""
+
+    kubernetes_version: str
+    nodes: int
+    ready: int
+    certificates_end: datetime
+    """The earlier of two: the end of the API server's certificate, and the administrator's."""
+
+
+def ask(kubeconfig: str) -> Answer:
+    """Ask the API of this kubeconfig.
+
+    Raises:
+        KubeconfigError: if it names no API and no administrator.
+        httpx.HTTPError: if the API does not answer, or refuses.
+    """
+    administrator = Administrator.of(kubeconfig)
+    with administrator.client() as api:
+        nodes = api.get("/api/v1/nodes").raise_for_status().json()["items"]
+        # As a stream, for the connection and its certificate are gone after the answer.
+        with api.stream("GET", "/version") as answer:
+            connection = answer.extensions["network_stream"].get_extra_info("ssl_object")
+            serving = connection.getpeercert(True)
+            answer.read()
+        version = answer.raise_for_status().json()["gitVersion"]
+    certificates = (
+        x509.load_der_x509_certificate(serving),
+        x509.load_pem_x509_certificate(administrator.certificate.encode()),
+    )
+    return Answer(
+        kubernetes_version=version,
+        nodes=len(nodes),
+        ready=sum(_is_ready(node) for node in nodes),
+        certificates_end=min(each.not_valid_after_utc for each in certificates),
+    )
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node["status"].get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
