@@ -24,9 +24,10 @@ tune_for_large_stacks()
 cluster = cluster_of_stack()
 secrets = secrets_of_stack()
 previous = PreviousOutputs.of_this_stack()
-checked = previous.check(cluster)
+named = previous.check_name(cluster)
 if cluster.cloud_checks:
     cloud.check(cluster)
+checked = previous.check(cluster, after=named)
 
 name = cluster.cluster_name
 pki = Pki(

@@ -60,15 +60,22 @@ class PreviousOutputs:
             last.apply(lambda outputs: outputs.get("immutableSettings") or {}),
         )
 
-    def check(self, cluster: Cluster) -> pulumi.Output[list[pulumi.Resource]]:
+    def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
+        """Refuse another cluster name, which the cloud checks would take for a new cluster."""
+        return self.names.apply(lambda names: _check_name(names, cluster))
+
+    def check(
+        self, cluster: Cluster, after: pulumi.Output[None]
+    ) -> pulumi.Output[list[pulumi.Resource]]:
         """Refuse a configuration that would make another cluster of this one.
 
-        The result is for `depends_on`: without it, an update without preview would begin.
+        The engine shows this error instead of one of the cloud checks, which name more faults: they
+        come first. The result is for `depends_on`, or an update without preview would begin.
         """
         wanted = cluster.kubernetes_version
         checked: pulumi.Output[Any] = pulumi.Output.all(
+            after,
             self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted)),
-            self.names.apply(lambda names: _check_name(names, cluster)),
             self._immutable_settings.apply(lambda previous: _check_settings(previous, cluster)),
         )
         return checked.apply(lambda _: [])

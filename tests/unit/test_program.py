@@ -18,7 +18,7 @@ from pulumi.output import UNKNOWN
 
 from components import previous_outputs
 from components.ssh import USERDATA
-from config.errors import ConfigError
+from config.errors import ConfigError, Fault
 from tests.unit.engine import CLUSTER_ID, MINIMAL, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -108,6 +108,20 @@ def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -
     assert update(etcd_volume, made_with).all(SERVER)
     # The last release has no such output.
     assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
+
+
+def test_the_cloud_checks_name_their_faults_before_the_outputs_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = [Fault("podCidr", "10.128.0.0/16", "one"), Fault("etcdVolume.size", 3, "two")]
+
+    def check(_: object) -> None:
+        raise ConfigError(faults)
+
+    monkeypatch.setattr("cloud.check", check)
+    changed = {"podCidr": "10.128.0.0/16", "cloudChecks": True}
+    with pytest.raises(ConfigError, match=r"etcdVolume\.size = 3: two"):
+        run(changed, existing=NODES, made_with={"podCidr": "10.244.0.0/16"}, preview=True)
 
 
 def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
