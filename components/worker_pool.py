@@ -154,6 +154,8 @@ class WorkerPool(pulumi.ComponentResource):
                     )
                 },
                 membership_variables={
+                    "POOL": pool.name,
+                    "MAX_UNHEALTHY": pool.max_unhealthy,
                     "NODE_LABELS": ",".join(f"{key}={value}" for key, value in pool.labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(pool.taints),
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),

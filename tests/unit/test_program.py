@@ -568,6 +568,14 @@ def test_a_pool_may_let_its_nodes_leave_with_local_volumes(fresh: Run) -> None:
     assert node_env(command(allowed, name))["DELETE_LOCAL_VOLUMES"] == "true"
 
 
+def test_a_pool_says_how_many_of_its_nodes_may_be_unhealthy(fresh: Run) -> None:
+    worker = node_env(command(fresh, "demo-worker-0-membership"))
+    assert (worker["POOL"], worker["MAX_UNHEALTHY"]) == ("worker", "10%")
+    assert "MAX_UNHEALTHY" not in node_env(command(fresh, "demo-control-plane-0-membership"))
+    more = run({"worker": {"maxUnhealthy": 3}})
+    assert node_env(command(more, "demo-worker-0-membership"))["MAX_UNHEALTHY"] == "3"
+
+
 def test_without_backups_there_is_no_timer(fresh: Run) -> None:
     assert node_env(command(fresh, "demo-control-plane-0-configure"))["BACKUP_HOURS"] == "6"
     none = run({"backup": {"enabled": False}})

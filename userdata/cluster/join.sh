@@ -37,6 +37,7 @@ join() {
   wait_for "${READY_TIMEOUT:-600}" "$NODE_NAME to be Ready" node_is_ready || die_of_node
   [[ $ROLE != control-plane ]] || wait_for_api_server
   label_node
+  record_pool
   trust_kubelet
   uncordon
   log "$NODE_NAME is in the cluster"

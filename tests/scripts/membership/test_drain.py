@@ -124,6 +124,71 @@ def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Mac
     assert not machine.called("patch node")
 
 
+def pool(down: int, limit: str, *, size: int = 20, name: str = "worker") -> list[str]:
+    """The Nodes of a pool, the last of them down."""
+    return [
+        node(
+            f"demo-{name}-{index}",
+            "True" if index < size - down else "Unknown",
+            "silent",
+            pool=name,
+            limit=limit,
+        )
+        for index in range(size)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("down", "limit", "status"),
+    [
+        (2, "10%", 0),
+        (3, "10%", 1),
+        (1, "4%", 1),
+        (3, "3", 0),
+        (4, "3", 1),
+        (1, "0", 1),
+        (9, "09", 0),
+        (1, "a[$(echo $HOME >&2)]%", 1),
+    ],
+)
+def test_a_pool_may_have_its_share_of_unhealthy_nodes(
+    make: Callable[..., Machine], down: int, limit: str, status: int
+) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(down, limit))
+    result = drain(machine)
+    assert result.status == status, result
+    assert ("not Ready: demo-worker-" in result.log) == bool(status)
+    assert "maxUnhealthy" in result.log or not status
+
+
+def test_every_pool_has_a_share_of_its_own(make: Callable[..., Machine]) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(2, "10%"), *pool(1, "50%", size=2, name="gpu"))
+    assert drain(machine).status == 0
+    answer_nodes(machine, *pool(0, "10%"), *pool(1, "10%", size=2, name="gpu"))
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: demo-gpu-1." in result.log
+
+
+def test_a_node_that_is_down_counts_by_the_limit_of_the_others(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(0, "50%", size=3), *pool(1, "0", size=1))
+    assert drain(machine).status == 0
+
+
+def test_no_share_covers_a_control_plane(make: Callable[..., Machine]) -> None:
+    machine = make()
+    down = node("demo-control-plane-1", "Unknown", "silent")
+    answer_nodes(machine, down, *pool(1, "100%"))
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: demo-control-plane-1." in result.log
+
+
 def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.environment["OTHERS_TIMEOUT"] = "30"
