@@ -144,7 +144,7 @@ class WorkerPool(pulumi.ComponentResource):
                 role="worker",
                 address=address,
                 machine_id=machine_id,
-                provider_id="" if provider_id is None else provider_id,
+                provider_id=provider_id,
                 ssh=ssh,
                 files={"kubeadm-join.yaml": join},
                 # Workers read the settings in the cluster: a change must make them look.

@@ -300,6 +300,26 @@ def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Ru
         assert fresh.waits_for(membership, server(fresh, name))
 
 
+def test_a_dead_server_is_stopped_between_its_drain_and_its_end_but_not_on_destroy(
+    fresh: Run,
+) -> None:
+    for name in NODES:
+        fence = fresh.one("local:Command", f"{name}-fence")
+        assert fence.inputs["delete"].endswith("commands.fence")
+        assert fence.inputs["triggers"] == [f"{name}-id"]
+        variables = fence.inputs["environment"]
+        assert (variables["NODE"], variables["PROVIDER_ID"]) == (name, f"openstack:///{name}-id")
+        assert fresh.outputs["apiEndpoint"] in variables["KUBECONFIG_TEXT"]
+        assert fence.delete_before_replace
+        assert fence.deleted_with == fresh.one("network:Network", "demo").urn
+        # What depends on something is deleted before it.
+        assert fresh.waits_for(command(fresh, f"{name}-membership"), fence)
+        assert fresh.waits_for(fence, server(fresh, name))
+        for gateway in GATEWAYS:
+            handover = fresh.one("local:Command", f"{gateway}-handover")
+            assert fresh.waits_for(fence, handover)
+
+
 def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     for name in GATEWAYS:
         handover = fresh.one("local:Command", f"{name}-handover")

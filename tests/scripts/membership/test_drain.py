@@ -42,15 +42,83 @@ def test_nothing_is_removed_when_the_drain_fails(make: Callable[..., Machine]) -
     assert not machine.called("delete node")
 
 
+SERVER = "openstack:///server"
+OUT_OF_SERVICE = "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service"
+
+
 def test_a_machine_that_dies_during_the_drain_is_abandoned(make: Callable[..., Machine]) -> None:
-    machine = make()
+    machine = make(PROVIDER_ID=SERVER)
     machine.answer(" drain ", status=1)
     machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
     machine.answer("get node demo-worker-0", node("demo-worker-0"), times=3)
     machine.answer("^ssh ", status=255)
     assert drain(machine).status == 0
     assert len(machine.called(" drain ")) == 1
-    assert machine.called("out-of-service=nodeshutdown:NoExecute")
+    assert not machine.called("delete node")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_dead_server_keeps_its_pods_until_it_is_stopped(
+    make: Callable[..., Machine], answers: bool
+) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "server\n")
+    if not answers:
+        machine.answer("^ssh ", status=255)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert bool(machine.called("worker.sh reset")) == answers
+    assert not machine.called("taint")
+    assert not machine.called("delete")
+    assert "its Node and its pods stay until its server is stopped" in result.log
+
+
+def test_a_dead_control_plane_leaves_etcd_before_its_server_is_stopped(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane(PROVIDER_ID=SERVER)
+    name = "demo-control-plane-2"
+    machine.answer(f"get node {name}", node(name, "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    assert drain(machine).status == 0
+    assert machine.called("member remove 23")
+    assert not machine.called(f"delete node {name}")
+
+
+def test_of_a_dead_machine_that_is_no_server_a_person_must_say_that_it_is_off(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/unreachable")
+    result = drain(machine)
+    assert result.status == 1
+    assert (
+        "kubectl taint node demo-worker-0 "
+        "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in result.log
+    )
+    assert not machine.called("taint node")
+    assert not machine.called("delete")
+
+    machine.answer(
+        "get node demo-worker-0 .*taints",
+        "node.kubernetes.io/unreachable node.kubernetes.io/out-of-service",
+    )
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("delete node demo-worker-0")
+
+
+def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_word(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order("worker.sh reset", OUT_OF_SERVICE, "delete node demo-worker-0")
 
 
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
@@ -223,6 +291,7 @@ def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
     answer_nodes(machine, *dead)
     machine.answer("get node demo-worker-0", dead[0])
     machine.answer("^ssh ", status=255)
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/out-of-service")
     machine.answer(
         "get pods --all-namespaces",
         "kube-system cilium-x DaemonSet\nshop web-1 ReplicaSet\n",
@@ -232,10 +301,7 @@ def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
     result = drain(machine)
     assert result.status == 0, result
     assert not machine.called(" drain ")
-    machine.order(
-        "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service",
-        "delete node demo-worker-0",
-    )
+    machine.order(OUT_OF_SERVICE, "delete node demo-worker-0")
     assert "considered dead" in result.log
     assert "deleting its server detaches them: pv-1" in result.log
 
