@@ -19,6 +19,8 @@ import pytest
 import yaml
 from cryptography import x509
 
+from addons import kured
+from config.models.addons import Kured
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
@@ -79,6 +81,24 @@ spec:
   volumeClaimTemplates:
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+# What of kured a drain looks at.
+KURED = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: kured}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kured, namespace: kured}
+spec:
+  selector: {matchLabels: {app: kured}}
+  template:
+    metadata: {labels: {app: kured}}
+    spec:
+      nodeSelector: {lab: none}
+      containers: [{name: kured, image: docker.io/lab/busybox:1}]
 """
 
 WEB_PORT, DNS_PORT = 31080, 31053
@@ -264,8 +284,41 @@ def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
 
 
 def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=KURED)
     cluster.up(workerCount=1)
     assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
+    daemon_set = json.loads(
+        cluster.kubectl("-n", "kured", "get", "daemonset", "kured", "-o", "json")
+    )
+    lock = json.loads(daemon_set["metadata"]["annotations"]["weave.works/kured-node-lock"])
+    assert lock["nodeID"] == "openstack-kubernetes"
+    cluster.kubectl("delete", "namespace", "kured")
+
+
+def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:
+    control_plane, worker = "small-control-plane-0", "small-worker-0"
+    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    values = kured.values(
+        Kured(enabled=True), control_planes=[addresses[control_plane]], prometheus_url=None
+    )
+    # As kured runs it, in the namespaces of the host.
+    command = f"sudo {values['configuration']['rebootSentinelCommand']} && echo yes || echo no"
+
+    def reboots() -> bool:
+        return cluster.ssh(worker, command).strip() == "yes"
+
+    assert not reboots()
+    cluster.ssh(worker, "sudo touch /run/reboot-required")
+    assert reboots()
+    manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+    cluster.ssh(control_plane, f"sudo mv {manifest} /root/")
+    try:
+        until(lambda: not reboots(), "a reboot that waits", 120)
+    finally:
+        cluster.ssh(control_plane, f"sudo mv /root/kube-apiserver.yaml {manifest}")
+        cluster.ssh(worker, "sudo rm /run/reboot-required")
+    until(lambda: "Ready" in cluster.kubectl("get", "nodes", check=False), "the API", 180)
+    until(lambda: all(cluster.nodes().values()), "ready nodes", 120)
 
 
 class Partition:

@@ -14,6 +14,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/ssh.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
+source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
 source "$HERE/cluster/cordon.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh
@@ -40,7 +42,10 @@ drain() {
   fi
   refuse_local_volumes
   [[ -z $exists ]] || ! node_is_healthy || alive=true
-  [[ $alive == false ]] || wait_for_other_nodes
+  if [[ $alive == true ]]; then
+    wait_for_reboots
+    wait_for_other_nodes
+  fi
   [[ $ROLE != control-plane ]] || require_quorum_without_node
   if [[ -z $exists ]]; then
     log "there is no Node $NODE_NAME: nothing to drain"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -437,3 +439,71 @@ def test_the_last_control_plane_stays(make_control_plane: Callable[..., Machine]
     result = drain(machine)
     assert "cannot be removed: no other control plane's etcd answers" in result.log
     assert not machine.called("patch node")
+
+
+LOCK = "weave.works/kured-node-lock"
+
+
+def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
+    """Install kured, whose lock has this holder."""
+    lock = f'{{"nodeID":"{holder}","created":"2026-01-01T00:00:00Z","TTL":0}}' if holder else ""
+    machine.answer("get daemonset kured", f"41|{lock}", times=times)
+    machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
+
+
+def test_kured_reboots_no_node_while_one_is_drained(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine)
+    assert drain(machine).status == 0
+    [hold] = machine.called(f"annotate daemonset kured --overwrite --resource-version=41 {LOCK}=")
+    value = json.loads(hold.partition(f"{LOCK}=")[2])
+    age = datetime.now(UTC) - datetime.fromisoformat(value["created"])
+    assert timedelta(0) <= age < timedelta(minutes=5)
+    assert (value["nodeID"], value["TTL"]) == ("openstack-kubernetes", 3600 * 10**9)
+    machine.order("annotate daemonset kured", "get nodes -o", CORDON)
+
+
+def test_no_node_is_drained_while_kured_reboots_another(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "demo-control-plane-0")
+    machine.environment["REBOOT_TIMEOUT"] = "1"
+    result = drain(machine)
+    assert result.status == 1
+    assert "kured reboots demo-control-plane-0." in result.log
+    assert f"kubectl -n kured annotate daemonset kured {LOCK}-" in result.log
+    assert not machine.called("annotate")
+    assert not machine.called("patch node")
+
+
+def test_a_drain_goes_on_when_kured_is_done(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine)
+    kured(machine, "demo-control-plane-0", times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("annotate daemonset kured")
+
+
+@pytest.mark.parametrize("holder", ["manual", "demo-worker-0", "demo-worker-9", "A person"])
+def test_a_lock_that_lets_no_other_node_reboot_stays(
+    make: Callable[..., Machine], holder: str
+) -> None:
+    machine = make()
+    kured(machine, holder)
+    assert drain(machine).status == 0
+    assert not machine.called("annotate daemonset kured")
+
+
+def test_the_programs_own_lock_is_prolonged(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "openstack-kubernetes")
+    assert drain(machine).status == 0
+    assert machine.called("annotate daemonset kured")
+
+
+def test_a_dead_node_does_not_wait_for_kured(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    kured(machine, "demo-control-plane-0")
+    assert drain(machine).status == 0
