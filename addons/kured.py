@@ -10,6 +10,7 @@ from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring.alerts import REBOOT_OVERDUE
 from addons.scheduling import CONTROL_PLANE_TOLERATIONS
+from config import ports
 from config.models.addons import Kured
 
 CHART = Chart(
@@ -34,8 +35,33 @@ _IGNORED_ALERTS = (
 )
 
 
-def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
-    """Return values with the maintenance window and, with monitoring, the alerts to wait for."""
+_CURL = "--silent --fail --output /dev/null --max-time 5 --cacert /etc/kubernetes/pki/ca.crt"
+
+
+def _sentinel(control_planes: Sequence[str]) -> str:
+    """Return a command that is true on a node that needs a reboot, if the cluster can spare it.
+
+    Kured runs it on the host, before it takes its lock.
+    """
+    ready = f"curl {_CURL} https://$address:{ports.API}/readyz"
+    return (
+        "sh -c 'test -f /var/run/reboot-required && "
+        f"for address in {' '.join(control_planes)}; do {ready} || exit 1; done'"
+    )
+
+
+def values(
+    settings: Kured, *, control_planes: Sequence[str], prometheus_url: str | None
+) -> dict[str, Any]:
+    """Return values with the maintenance window and, with monitoring, the alerts to wait for.
+
+    With or without it, a node reboots only while every control plane is ready.
+
+    Args:
+        settings: those of the user.
+        control_planes: their addresses.
+        prometheus_url: None without monitoring.
+    """
     monitored = prometheus_url is not None
     configuration: dict[str, Any] = {
         "rebootDays": list(settings.days),
@@ -43,6 +69,7 @@ def values(settings: Kured, *, prometheus_url: str | None) -> dict[str, Any]:
         "endTime": settings.end_time,
         "timeZone": settings.time_zone,
         "concurrency": 1,
+        "rebootSentinelCommand": _sentinel(control_planes),
         # A drain that gets stuck must not hold the lock forever.
         "drainTimeout": "30m",
         "annotateNodes": True,
@@ -65,6 +92,7 @@ def install(
     installer: Installer,
     settings: Kured,
     *,
+    control_planes: Sequence[str],
     prometheus_url: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
@@ -74,7 +102,7 @@ def install(
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, prometheus_url=prometheus_url),
+        values=values(settings, control_planes=control_planes, prometheus_url=prometheus_url),
         overrides=settings.values,
         after=[*after, namespace],
     )

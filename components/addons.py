@@ -219,8 +219,13 @@ class Addons(pulumi.ComponentResource):
             )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
+            addresses = cluster.addresses.control_planes[: cluster.control_plane_count]
             kured.install(
-                installer, settings.kured, prometheus_url=prometheus, after=after_monitoring
+                installer,
+                settings.kured,
+                control_planes=[str(address) for address in addresses],
+                prometheus_url=prometheus,
+                after=after_monitoring,
             )
 
     def _oidc_login(self) -> headlamp.OidcLogin | None:

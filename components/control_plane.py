@@ -63,12 +63,8 @@ class ControlPlane(pulumi.ComponentResource):
             lambda _: cluster.kubernetes_version
         )
         self.api_ready = self._wait_for_api(name)
-        self.endpoint = pulumi.Output.concat(
-            "https://", context.gateway.floating_ip, f":{ports.API}"
-        )
-        pki = context.pki
-        kubeconfig = pki.kubeconfig(pki.program, cluster.cluster_name, self.endpoint)
-        self.kubeconfig = self.api_ready.id.apply(lambda _: kubeconfig)
+        self.endpoint = context.endpoint
+        self.kubeconfig = self.api_ready.id.apply(lambda _: context.kubeconfig)
         self.register_outputs({})
 
     def _wait_for_api(self, name: str) -> Script:

@@ -8,10 +8,19 @@ from functools import cached_property
 
 import pulumi
 
+from cloud import login_variables
 from components.context import Context
 from components.gateway import Gateway
 from components.node_folder import node_files
-from components.ssh import Script, SshTarget, connection, environment_file, scripts, together
+from components.ssh import (
+    CommandOnDelete,
+    Script,
+    SshTarget,
+    connection,
+    environment_file,
+    scripts,
+    together,
+)
 from config import ports
 
 # Sent to the active gateway, which talks to the cluster.
@@ -41,6 +50,16 @@ class NodeContext(Context):
         return node_files(self.cluster, self.pki.cluster_ca.public)
 
     @cached_property
+    def endpoint(self) -> pulumi.Output[str]:
+        """The API at the floating IP, a URL."""
+        return pulumi.Output.concat("https://", self.gateway.floating_ip, f":{ports.API}")
+
+    @cached_property
+    def kubeconfig(self) -> pulumi.Output[str]:
+        """The program's kubeconfig for what runs beside Pulumi."""
+        return self.pki.kubeconfig(self.pki.program, self.cluster.cluster_name, self.endpoint)
+
+    @cached_property
     def gateway_kubeconfig(self) -> pulumi.Output[str]:
         """The program's kubeconfig for what runs on a gateway: the API at the VIP."""
         return self.pki.kubeconfig(
@@ -59,8 +78,8 @@ class NodeArgs:
     address: pulumi.Input[str]
     # Changes when another machine takes the name.
     machine_id: pulumi.Input[str]
-    # As the Node says it; empty for a machine that is not a server of this cloud.
-    provider_id: pulumi.Input[str]
+    # As the Node says it; None for a machine that is not a server of this cloud.
+    provider_id: pulumi.Input[str] | None
     ssh: SshTarget
     # The role's own, next to those of every node.
     files: Mapping[str, pulumi.Input[str]]
@@ -75,7 +94,8 @@ class Node:
     """Two steps: `configured` on the machine, then `membership` on the active gateway.
 
     A membership that is created joins the node (workers) and waits until it is Ready; deleted, it
-    drains the node and takes it out of the cluster.
+    drains the node and takes it out of the cluster. A server that does not answer then is stopped
+    by its `fence`, before its pods run anywhere else.
     """
 
     def __init__(self, context: NodeContext, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
@@ -104,6 +124,9 @@ class Node:
                 opts, pulumi.ResourceOptions(depends_on=args.configure_after)
             ),
         )
+        fence: list[pulumi.Resource] = []
+        if args.provider_id is not None:
+            fence.append(self._fence(context, args, args.provider_id, opts))
         self.membership = Script(
             f"{args.name}-membership",
             "cluster/join.sh join",
@@ -117,7 +140,7 @@ class Node:
                             **values[0],
                             **args.membership_variables,
                             "SSH_USER": args.ssh.user,
-                            "PROVIDER_ID": values[1],
+                            "PROVIDER_ID": values[1] or "",
                         }
                     )
                 ),
@@ -134,9 +157,38 @@ class Node:
                         self.configured,
                         *(handover for _, handover in context.gateway.handovers),
                         *args.join_after,
+                        *fence,
                     ],
                     # It goes only with the whole cluster: no need to drain then.
                     deleted_with=context.network.anchor,
                 ),
             ),
+        )
+
+    def _fence(
+        self,
+        context: NodeContext,
+        args: NodeArgs,
+        provider_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
+    ) -> pulumi.Resource:
+        """On delete: after the drain, stop the server if the drain found it dead."""
+        return CommandOnDelete(
+            f"{args.name}-fence",
+            "fence",
+            {
+                **login_variables(),
+                "NODE": args.name,
+                "PROVIDER_ID": provider_id,
+                "KUBECONFIG_TEXT": context.kubeconfig,
+            },
+            pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(
+                    # It asks the API, which a gateway that goes as well leads to.
+                    depends_on=[handover for _, handover in context.gateway.handovers],
+                    deleted_with=context.network.anchor,
+                ),
+            ),
+            triggers=[args.machine_id],
         )

@@ -144,7 +144,7 @@ class WorkerPool(pulumi.ComponentResource):
                 role="worker",
                 address=address,
                 machine_id=machine_id,
-                provider_id="" if provider_id is None else provider_id,
+                provider_id=provider_id,
                 ssh=ssh,
                 files={"kubeadm-join.yaml": join},
                 # Workers read the settings in the cluster: a change must make them look.
@@ -154,6 +154,8 @@ class WorkerPool(pulumi.ComponentResource):
                     )
                 },
                 membership_variables={
+                    "POOL": pool.name,
+                    "MAX_UNHEALTHY": pool.max_unhealthy,
                     "NODE_LABELS": ",".join(f"{key}={value}" for key, value in pool.labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(pool.taints),
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),

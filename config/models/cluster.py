@@ -205,6 +205,7 @@ class Cluster(Settings):
             labels=pool.labels,
             taints=pool.taints,
             max_unavailable=pool.max_unavailable,
+            max_unhealthy=pool.max_unhealthy,
             delete_local_volumes=pool.delete_local_volumes,
             server_group_policy=pool.server_group_policy,
         )

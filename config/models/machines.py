@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from config.base import Settings
-from config.values.kubernetes import WorkerCount
+from config.values.kubernetes import Share, WorkerCount
 from config.values.labels import LabelValue, QualifiedName
 from config.values.machine import HostKey, UserName
 from config.values.network import Address, DnsLabel
@@ -95,6 +95,10 @@ class WorkerSettings(RoleSettings):
     """Taints of every node in the pool."""
     max_unavailable: Annotated[int, Field(ge=1)] = 1
     """Number of nodes in the pool that may be out of service at the same time during a change."""
+    max_unhealthy: Share = "10%"
+    """Nodes in the pool that may be unhealthy while another node of the cluster is drained: a
+    number, or a percentage of the pool, rounded down. With more, no healthy node is drained. It
+    applies from the update after the one that sets it."""
     delete_local_volumes: bool = False
     """Let nodes leave although persistent volumes have their data on the node's disk: it is lost. A
     node leaves by the value that the last update has set."""
@@ -141,5 +145,6 @@ class Pool:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     max_unavailable: int
+    max_unhealthy: str
     delete_local_volumes: bool
     server_group_policy: ServerGroupPolicy

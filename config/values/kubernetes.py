@@ -44,6 +44,9 @@ def _without_type(fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
 
 ControlPlaneCount = Annotated[int, AfterValidator(_etcd_members)]
 WorkerCount = Annotated[int, Field(ge=0, le=_MAX_NODES)]
+Share = Annotated[
+    str, matches(r"[0-9]{1,4}|[0-9]{1,2}%|100%", "must be a number, or a percentage such as 10%")
+]
 PreflightCheck = Annotated[
     str, matches(r"[-\w./]+", "must be the name of one check, such as NumCPU")
 ]

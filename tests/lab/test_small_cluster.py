@@ -9,15 +9,19 @@ import json
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Self
 
 import pytest
 import yaml
 from cryptography import x509
 
+from addons import kured
 from commands.cloud_cleanup import CSI_MARK
+from config.models.addons import Kured
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
@@ -55,6 +59,47 @@ spec:
     image: docker.io/lab/busybox:1
     imagePullPolicy: Never
     command: [sleep, "3600"]
+"""
+
+# Every line says which pod wrote it, and when.
+COUNTER = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: counter}
+spec:
+  serviceName: counter
+  selector: {matchLabels: {app: counter}}
+  template:
+    metadata: {labels: {app: counter}}
+    spec:
+      containers:
+      - name: counter
+        image: docker.io/lab/busybox:1
+        imagePullPolicy: Never
+        env: [{name: UID_, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]
+        command: [sh, -c, "while echo $UID_ $(date +%s) >>/data/log; do sync; sleep 1; done"]
+        volumeMounts: [{name: data, mountPath: /data}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+# What of kured a drain looks at.
+KURED = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: kured}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kured, namespace: kured}
+spec:
+  selector: {matchLabels: {app: kured}}
+  template:
+    metadata: {labels: {app: kured}}
+    spec:
+      nodeSelector: {lab: none}
+      containers: [{name: kured, image: docker.io/lab/busybox:1}]
 """
 
 WEB_PORT, DNS_PORT, HOST_PORT = 31080, 31053, 18080
@@ -243,8 +288,120 @@ def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
 
 
 def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=KURED)
     cluster.up(workerCount=1)
     assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
+    daemon_set = json.loads(
+        cluster.kubectl("-n", "kured", "get", "daemonset", "kured", "-o", "json")
+    )
+    lock = json.loads(daemon_set["metadata"]["annotations"]["weave.works/kured-node-lock"])
+    assert lock["nodeID"] == "openstack-kubernetes"
+    cluster.kubectl("delete", "namespace", "kured")
+
+
+def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:
+    control_plane, worker = "small-control-plane-0", "small-worker-0"
+    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    values = kured.values(
+        Kured(enabled=True), control_planes=[addresses[control_plane]], prometheus_url=None
+    )
+    # As kured runs it, in the namespaces of the host.
+    command = f"sudo {values['configuration']['rebootSentinelCommand']} && echo yes || echo no"
+
+    def reboots() -> bool:
+        return cluster.ssh(worker, command).strip() == "yes"
+
+    assert not reboots()
+    cluster.ssh(worker, "sudo touch /run/reboot-required")
+    assert reboots()
+    manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+    cluster.ssh(control_plane, f"sudo mv {manifest} /root/")
+    try:
+        until(lambda: not reboots(), "a reboot that waits", 120)
+    finally:
+        cluster.ssh(control_plane, f"sudo mv /root/kube-apiserver.yaml {manifest}")
+        cluster.ssh(worker, "sudo rm /run/reboot-required")
+    until(lambda: "Ready" in cluster.kubectl("get", "nodes", check=False), "the API", 180)
+    until(lambda: all(cluster.nodes().values()), "ready nodes", 120)
+
+
+class Partition:
+    """A worker that is cut off by its security groups, until its server no longer runs."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.moved_while_running = False
+        self.pod = uid(cluster)
+        self._cluster = cluster
+        self._port = name
+        self._server = openstack("server", "show", name)["id"]
+        self._groups = openstack("port", "show", name)["security_group_ids"]
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        run("openstack", "port", "set", "--no-security-group", self._port)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            # The pod first: what moves between the two questions moved after the server ran.
+            moved = uid(self._cluster) not in ("", self.pod) or not self._is_attached()
+            if self._status() not in ("ACTIVE", ""):
+                break
+            self.moved_while_running |= moved
+        # The next server of this name has the same port.
+        groups = [f"--security-group={group}" for group in self._groups]
+        run("openstack", "port", "set", *groups, self._port)
+
+    def _is_attached(self) -> bool:
+        listed = self._cluster.kubectl("get", "volumeattachments", "-o", "json", check=False)
+        nodes = [
+            each["spec"]["nodeName"] for each in json.loads(listed or '{"items": []}')["items"]
+        ]
+        return not listed or self._port in nodes
+
+    def _status(self) -> str:
+        """The state of the first server; `gone` without it, empty without an answer."""
+        listed = json.loads(run("openstack", "server", "list", "-f", "json", check=False) or "null")
+        if listed is None:
+            return ""
+        return next((each["Status"] for each in listed if each["ID"] == self._server), "gone")
+
+
+def uid(cluster: Cluster) -> str:
+    """The pod that counts; empty without one."""
+    path = "jsonpath={.metadata.uid}"
+    return cluster.kubectl("get", "pod", "counter-0", "-o", path, check=False).strip()
+
+
+def test_a_worker_that_is_cut_off_is_stopped_before_its_pod_moves(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=COUNTER)
+    until(lambda: "counter-0" in cluster.kubectl("get", "pods"), "the pod", 30)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/counter-0", "--timeout=180s")
+    with Partition(cluster, "small-worker-0") as partition:
+        until(lambda: not cluster.nodes()["small-worker-0"], "a node that is cut off", 120)
+        cluster.up("--replace", "**:Instance::small-worker-0")
+    assert not partition.moved_while_running
+    assert all(cluster.nodes().values())
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/counter-0", "--timeout=180s")
+    after = uid(cluster)
+    assert after != partition.pod
+    until(lambda: after in execute(cluster, "counter-0", "cat", "/data/log"), "its first line", 30)
+    lines = [
+        each.split() for each in execute(cluster, "counter-0", "cat", "/data/log").splitlines()
+    ]
+    writers = [writer for writer, _ in itertools.groupby(writer for writer, _ in lines)]
+    assert writers == [partition.pod, after]
+    times = [int(time) for _, time in lines]
+    assert times == sorted(times)
+    assert cluster.up() == {}
+    cluster.kubectl("delete", "statefulset/counter", "pvc/data-counter-0", "--timeout=180s")
+    until(lambda: len(openstack("volume", "list")) == 1, "the volume's end", 120)
 
 
 def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:

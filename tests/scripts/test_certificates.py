@@ -139,6 +139,20 @@ def test_a_renewal_waits_for_its_turn(
     assert not machine.called("crictl stop")
 
 
+def test_a_renewal_and_kureds_reboots_wait_for_each_other(machine: Machine) -> None:
+    machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
+    machine.answer("get daemonset kured", '41|{"nodeID":"demo-control-plane-1"}')
+    machine.answer("get node demo-control-plane-1", "node/demo-control-plane-1")
+    result = renew(machine)
+    assert result.status == 0, result
+    assert "not now: kured reboots demo-control-plane-1" in result.log
+    assert not machine.called("kubeadm")
+
+    machine.answer("get daemonset kured", "41|")
+    assert renew(machine).status == 0
+    machine.order("annotate daemonset kured", "create -f -", "kubeadm certs renew all")
+
+
 def test_the_turn_of_a_lost_control_plane_ends(machine: Machine) -> None:
     machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
     machine.answer(LEASE, "7|demo-control-plane-1|2026-01-01T00:00:00.000000Z")

@@ -105,7 +105,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             else image,
         )
     machine.answer(
-        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|ready"
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
     )
     machine.answer("^kubelet --version", f"Kubernetes {version}\n")
     others(machine, a22=READY)
@@ -389,7 +389,7 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
     )
     machine.answer(
-        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|fine"
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|fine"
     )
     machine.answer("get node demo-control-plane-0", "", times=1)
     machine.answer(
@@ -436,7 +436,9 @@ def test_what_a_dead_machine_of_this_name_left_goes_first(make: Callable[..., Ma
     machine = make()
     others(machine, a22=READY)
     machine.answer("member list", MEMBERS + OWN_MEMBER)
-    machine.answer("get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|Unknown|gone")
+    machine.answer(
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}||||Unknown|gone"
+    )
     assert configure(machine).status == 0
     machine.order("delete node demo-control-plane-0", "member remove 22", "kubeadm join")
     assert not machine.called("member remove 11")
@@ -446,7 +448,7 @@ def test_a_living_machine_of_this_name_is_not_removed(make: Callable[..., Machin
     machine = make()
     others(machine, a22=READY)
     machine.answer(
-        "get node demo-control-plane-0", "demo-control-plane-0||||10.8.0.77|v1.36.3|True|ready"
+        "get node demo-control-plane-0", "demo-control-plane-0||||10.8.0.77|v1.36.3|||True|ready"
     )
     result = configure(machine)
     assert result.status == 1
@@ -925,7 +927,7 @@ def with_etcdutl(machine: Machine, revision: int = 1234) -> Machine:
 def restored(machine: Machine) -> Machine:
     """With Nodes that the snapshot knows, until they are deleted."""
     machine.answer(
-        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|ready"
+        "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
     )
     machine.answer("get node demo-control-plane-0", "", times=1)
     return machine

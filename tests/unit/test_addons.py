@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any, ClassVar
 
 import pulumi
 import pytest
+import yaml
 from pulumi.output import Unknown
 from pulumi.runtime.mocks import MockResourceArgs
 from pulumi.runtime.sync_await import _sync_await
@@ -388,6 +392,43 @@ class TestValues:
         assert re.fullmatch(ignored, alerts.REBOOT_OVERDUE)
         assert everything.chart_values("kured")["metrics"] == {"create": True}
         assert not re.fullmatch(ignored, "GatewayTookOver")
+
+    @pytest.mark.parametrize(
+        ("required", "down", "reboots"),
+        [
+            (True, "none", True),
+            (True, "10.8.0.21", False),
+            (True, "10.8.0.23", False),
+            (False, "none", False),
+        ],
+    )
+    def test_no_node_reboots_while_a_control_plane_is_not_ready(
+        self, tmp_path: Path, required: bool, down: str, reboots: bool
+    ) -> None:
+        run = install({"kured": {"enabled": True}}, control_plane_count=3)
+        command = run.chart_values("kured")["configuration"]["rebootSentinelCommand"]
+        # The chart writes it into YAML as it is.
+        assert yaml.safe_load(f"--reboot-sentinel-command={command}") == (
+            f"--reboot-sentinel-command={command}"
+        )
+        asked = tmp_path / "asked"
+        (tmp_path / "curl").write_text(
+            f"#!/bin/sh\nfor url; do :; done; echo $url >>{asked}\n"
+            f"[ $url != https://{down}:6443/readyz ]"
+        )
+        (tmp_path / "curl").chmod(0o755)
+        sentinel = tmp_path / "reboot-required"
+        if required:
+            sentinel.touch()
+        words = shlex.split(command.replace("/var/run/reboot-required", str(sentinel)))
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        done = subprocess.run(words, env={"PATH": path}, check=False)
+        # Kured takes any other status for a fault of the command.
+        assert done.returncode == (0 if reboots else 1)
+        if reboots:
+            assert asked.read_text().split() == [
+                f"https://10.8.0.{last}:6443/readyz" for last in (21, 22, 23)
+            ]
 
     def test_the_operator_starts_after_its_kinds_exist(self, everything: AddonsRun) -> None:
         # An operator that starts earlier never looks for them again.

@@ -173,6 +173,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"clusterName": "kubernetes"}, "is the default name of Cinder CSI"),
         ({"workerPools": [{"name": "a" * 63, "count": 9}]}, "has 70 characters, but at most 63"),
         ({"workerPools": [{"name": "a", "count": -1}]}, "workerPools[0].count = -1: must be"),
+        ({"worker": {"maxUnhealthy": "101%"}}, "worker.maxUnhealthy = 101%: must be a number, or"),
         ({"worker": {"labels": {"a b": "c"}}}, "worker.labels.a b = a b: must be `name` or"),
         ({"worker": {"labels": {"a": "-"}}}, "worker.labels.a = -: must be empty, or at most 63"),
         ({"worker": {"labels": {"A_b/c": "d"}}}, "the part before '/' must be a DNS name"),

@@ -314,6 +314,26 @@ def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Ru
         assert fresh.waits_for(membership, server(fresh, name))
 
 
+def test_a_dead_server_is_stopped_between_its_drain_and_its_end_but_not_on_destroy(
+    fresh: Run,
+) -> None:
+    for name in NODES:
+        fence = fresh.one("local:Command", f"{name}-fence")
+        assert fence.inputs["delete"].endswith("commands.fence")
+        assert fence.inputs["triggers"] == [f"{name}-id"]
+        variables = fence.inputs["environment"]
+        assert (variables["NODE"], variables["PROVIDER_ID"]) == (name, f"openstack:///{name}-id")
+        assert fresh.outputs["apiEndpoint"] in variables["KUBECONFIG_TEXT"]
+        assert fence.delete_before_replace
+        assert fence.deleted_with == fresh.one("network:Network", "demo").urn
+        # What depends on something is deleted before it.
+        assert fresh.waits_for(command(fresh, f"{name}-membership"), fence)
+        assert fresh.waits_for(fence, server(fresh, name))
+        for gateway in GATEWAYS:
+            handover = fresh.one("local:Command", f"{gateway}-handover")
+            assert fresh.waits_for(fence, handover)
+
+
 def test_a_gateway_hands_over_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
     for name in GATEWAYS:
         handover = fresh.one("local:Command", f"{name}-handover")
@@ -581,6 +601,14 @@ def test_a_pool_may_let_its_nodes_leave_with_local_volumes(fresh: Run) -> None:
     assert "DELETE_LOCAL_VOLUMES" not in node_env(command(fresh, name))
     allowed = run({"worker": {"deleteLocalVolumes": True}})
     assert node_env(command(allowed, name))["DELETE_LOCAL_VOLUMES"] == "true"
+
+
+def test_a_pool_says_how_many_of_its_nodes_may_be_unhealthy(fresh: Run) -> None:
+    worker = node_env(command(fresh, "demo-worker-0-membership"))
+    assert (worker["POOL"], worker["MAX_UNHEALTHY"]) == ("worker", "10%")
+    assert "MAX_UNHEALTHY" not in node_env(command(fresh, "demo-control-plane-0-membership"))
+    more = run({"worker": {"maxUnhealthy": 3}})
+    assert node_env(command(more, "demo-worker-0-membership"))["MAX_UNHEALTHY"] == "3"
 
 
 def test_without_backups_there_is_no_timer(fresh: Run) -> None:

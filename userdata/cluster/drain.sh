@@ -3,7 +3,8 @@
 # nothing of its folder stays there.
 #
 #   drain.sh drain   checks that the cluster can spare the node, drains it, removes its etcd member,
-#                    resets its machine and deletes the Node
+#                    resets its machine and deletes the Node; leaves the Node of a server that does
+#                    not answer, until someone has stopped that server
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -13,6 +14,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/ssh.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
+source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
 source "$HERE/cluster/cordon.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh
@@ -24,8 +27,10 @@ source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
 
+OUT_OF_SERVICE=node.kubernetes.io/out-of-service
+
 drain() {
-  local exists alive=false
+  local exists alive=false fence=false
   API_TIMEOUT=${API_TIMEOUT:-120}
   wait_for_api
   step "check that the cluster can spare $NODE_NAME"
@@ -37,17 +42,20 @@ drain() {
   fi
   refuse_local_volumes
   [[ -z $exists ]] || ! node_is_healthy || alive=true
-  [[ $alive == false ]] || wait_for_other_nodes
+  if [[ $alive == true ]]; then
+    wait_for_reboots
+    wait_for_other_nodes
+  fi
   [[ $ROLE != control-plane ]] || require_quorum_without_node
   if [[ -z $exists ]]; then
     log "there is no Node $NODE_NAME: nothing to drain"
   else
     cordon
-    evict_pods || {
+    if evict_pods; then
+      wait_for_volumes "$alive"
+    else
       abandon_dead_node
-      alive=false
-    }
-    wait_for_volumes "$alive"
+    fi
   fi
   if [[ $ROLE == control-plane ]]; then
     hand_over_leadership
@@ -55,27 +63,46 @@ drain() {
     remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
   fi
   reset_machine
+  if [[ $fence == true ]]; then
+    log "$NODE_NAME does not answer: its Node and its pods stay until its server is stopped"
+    return
+  fi
   step "delete the Node"
   kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the Node $NODE_NAME could not be deleted"
   log "$NODE_NAME is out of the cluster"
 }
 
-# The kubelet does not answer, so a drain would wait forever: the machine is stopped as far as it
-# can be reached, then the cluster is told that it is gone.
+# The kubelet does not answer, so a drain would wait forever. The machine may be cut off and write to
+# its volumes: its pods must not run anywhere else before it is stopped. Of a server, the program
+# makes sure after this script; of any other machine, kubeadm's reset or a person.
 abandon_dead_node() {
   step "abandon a dead node"
   reset_machine
-  log "$NODE_NAME is not Ready: its pods are deleted by force"
-  kube taint node "$NODE_NAME" --overwrite node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null ||
+  if [[ -n ${PROVIDER_ID:-} ]]; then
+    fence=true
+    return
+  fi
+  [[ $machine_is_reset == true ]] || is_out_of_service ||
+    die "$NODE_NAME does not answer, and may still run: pods that another node started in place of its own would write to the same volumes. Switch the machine off, say so, and run again: kubectl taint node $NODE_NAME $OUT_OF_SERVICE=nodeshutdown:NoExecute"
+  log "$NODE_NAME is stopped: its pods are deleted by force"
+  kube taint node "$NODE_NAME" --overwrite "$OUT_OF_SERVICE=nodeshutdown:NoExecute" >/dev/null ||
     die "$NODE_NAME could not be tainted"
   wait_for 90 "the pods of $NODE_NAME to go" pods_are_gone || delete_pods_by_force
+  wait_for_volumes false
 }
 
-machine_was_reset=false
+is_out_of_service() {
+  local taints
+  taints=$(kube get node "$NODE_NAME" -o jsonpath='{.spec.taints[*].key}') || return
+  [[ " $taints " == *" $OUT_OF_SERVICE "* ]]
+}
+
+reset_was_tried=false
+machine_is_reset=false
 reset_machine() {
-  [[ $machine_was_reset == false ]] || return 0
+  [[ $reset_was_tried == false ]] || return 0
   step "kubeadm reset on $NODE_NAME"
-  machine_was_reset=true
+  reset_was_tried=true
   if [[ -n ${PROVIDER_ID:-} ]] && ! is_same_machine; then
     log "the machine at $NODE_IP cannot be reached, or is another one by now: not reset"
   elif ! on_node true </dev/null 2>/dev/null; then
@@ -84,6 +111,7 @@ reset_machine() {
     log "the machine was never configured: nothing to reset"
   else
     on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: the reason is above"
+    machine_is_reset=true
   fi
 }
 

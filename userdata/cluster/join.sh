@@ -14,6 +14,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/ssh.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
+source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
 source "$HERE/cluster/cordon.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh
@@ -37,6 +39,7 @@ join() {
   wait_for "${READY_TIMEOUT:-600}" "$NODE_NAME to be Ready" node_is_ready || die_of_node
   [[ $ROLE != control-plane ]] || wait_for_api_server
   label_node
+  record_pool
   trust_kubelet
   uncordon
   log "$NODE_NAME is in the cluster"

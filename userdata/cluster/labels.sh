@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The labels and taints of the node. Sourced, never run.
+# The labels, taints and pool of the node. Sourced, never run; after nodes.sh.
+# shellcheck disable=SC2154 # nodes.sh sets node_*
 
 # Annotations of the Node: the keys that come from the configuration.
 LABELS_SET=openstack-kubernetes-labels
@@ -51,4 +52,12 @@ record_labels() {
   kube annotate node "$NODE_NAME" --overwrite "$LABELS_SET=$labels" "$TAINTS_SET=$taints" >/dev/null ||
     die "$NODE_NAME could not be annotated"
   old_labels=$labels old_taints=$taints
+}
+
+# record_pool: a drain of any node asks the Nodes how many of each pool may be unhealthy.
+record_pool() {
+  [[ $node_pool != "${POOL:-}" || $node_limit != "${MAX_UNHEALTHY:-}" ]] || return 0
+  kube annotate node "$NODE_NAME" --overwrite "openstack-kubernetes-pool=${POOL:-}" \
+    "openstack-kubernetes-max-unhealthy=${MAX_UNHEALTHY:-}" >/dev/null ||
+    die "$NODE_NAME could not be annotated"
 }

@@ -41,7 +41,10 @@ upgrade_worker() {
   [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
   step "upgrade from $from to $KUBERNETES_VERSION"
   # An unhealthy node serves no one, and the upgrade may repair it.
-  ! node_is_healthy || wait_for_other_nodes
+  if node_is_healthy; then
+    wait_for_reboots
+    wait_for_other_nodes
+  fi
   cordon
   evict_pods || die "$NODE_NAME is not Ready: repair or replace it, then run again"
   on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: the reason is above. It stays cordoned; run again when the cause is gone"

@@ -22,6 +22,8 @@ source "$HERE/lib/haproxy.sh"
 source "$HERE/cluster/kubectl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
+source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/tokens.sh
 source "$HERE/cluster/tokens.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh

@@ -37,6 +37,8 @@ lease_turn() {
     obstacle="$turn_holder has the turn since $turn_renewed (kubectl -n kube-system get lease $TURN)"
     return 1
   fi
+  hold_reboots || return
+  obstacle="the Lease $TURN cannot be read or written"
   # Two that write at the same time: the first one wins, for the other has an old version or none.
   turn_manifest "$1" | kube "${turn_verb[@]}" -f - >/dev/null || return
   at_exit end_turn

@@ -25,7 +25,8 @@ def node(name: str, ready: str = "True", message: str = "fine", **fields: str) -
     """The line that kubectl prints of a Node."""
     parts = (name, fields.get("cordoned", ""), fields.get("marked", ""),
              fields.get("provider", ""), fields.get("address", "10.8.0.41"),
-             fields.get("version", COMMON["KUBERNETES_VERSION"]), ready, message)  # fmt: skip
+             fields.get("version", COMMON["KUBERNETES_VERSION"]),
+             fields.get("pool", ""), fields.get("limit", ""), ready, message)  # fmt: skip
     return "|".join(parts)
 
 

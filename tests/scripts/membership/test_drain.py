@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -42,15 +44,83 @@ def test_nothing_is_removed_when_the_drain_fails(make: Callable[..., Machine]) -
     assert not machine.called("delete node")
 
 
+SERVER = "openstack:///server"
+OUT_OF_SERVICE = "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service"
+
+
 def test_a_machine_that_dies_during_the_drain_is_abandoned(make: Callable[..., Machine]) -> None:
-    machine = make()
+    machine = make(PROVIDER_ID=SERVER)
     machine.answer(" drain ", status=1)
     machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
     machine.answer("get node demo-worker-0", node("demo-worker-0"), times=3)
     machine.answer("^ssh ", status=255)
     assert drain(machine).status == 0
     assert len(machine.called(" drain ")) == 1
-    assert machine.called("out-of-service=nodeshutdown:NoExecute")
+    assert not machine.called("delete node")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_dead_server_keeps_its_pods_until_it_is_stopped(
+    make: Callable[..., Machine], answers: bool
+) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "server\n")
+    if not answers:
+        machine.answer("^ssh ", status=255)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert bool(machine.called("worker.sh reset")) == answers
+    assert not machine.called("taint")
+    assert not machine.called("delete")
+    assert "its Node and its pods stay until its server is stopped" in result.log
+
+
+def test_a_dead_control_plane_leaves_etcd_before_its_server_is_stopped(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane(PROVIDER_ID=SERVER)
+    name = "demo-control-plane-2"
+    machine.answer(f"get node {name}", node(name, "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    assert drain(machine).status == 0
+    assert machine.called("member remove 23")
+    assert not machine.called(f"delete node {name}")
+
+
+def test_of_a_dead_machine_that_is_no_server_a_person_must_say_that_it_is_off(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/unreachable")
+    result = drain(machine)
+    assert result.status == 1
+    assert (
+        "kubectl taint node demo-worker-0 "
+        "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in result.log
+    )
+    assert not machine.called("taint node")
+    assert not machine.called("delete")
+
+    machine.answer(
+        "get node demo-worker-0 .*taints",
+        "node.kubernetes.io/unreachable node.kubernetes.io/out-of-service",
+    )
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("delete node demo-worker-0")
+
+
+def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_word(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    result = drain(machine)
+    assert result.status == 0, result
+    machine.order("worker.sh reset", OUT_OF_SERVICE, "delete node demo-worker-0")
 
 
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
@@ -124,6 +194,71 @@ def test_a_healthy_node_stays_while_another_is_unhealthy(make: Callable[..., Mac
     assert not machine.called("patch node")
 
 
+def pool(down: int, limit: str, *, size: int = 20, name: str = "worker") -> list[str]:
+    """The Nodes of a pool, the last of them down."""
+    return [
+        node(
+            f"demo-{name}-{index}",
+            "True" if index < size - down else "Unknown",
+            "silent",
+            pool=name,
+            limit=limit,
+        )
+        for index in range(size)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("down", "limit", "status"),
+    [
+        (2, "10%", 0),
+        (3, "10%", 1),
+        (1, "4%", 1),
+        (3, "3", 0),
+        (4, "3", 1),
+        (1, "0", 1),
+        (9, "09", 0),
+        (1, "a[$(echo $HOME >&2)]%", 1),
+    ],
+)
+def test_a_pool_may_have_its_share_of_unhealthy_nodes(
+    make: Callable[..., Machine], down: int, limit: str, status: int
+) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(down, limit))
+    result = drain(machine)
+    assert result.status == status, result
+    assert ("not Ready: demo-worker-" in result.log) == bool(status)
+    assert "maxUnhealthy" in result.log or not status
+
+
+def test_every_pool_has_a_share_of_its_own(make: Callable[..., Machine]) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(2, "10%"), *pool(1, "50%", size=2, name="gpu"))
+    assert drain(machine).status == 0
+    answer_nodes(machine, *pool(0, "10%"), *pool(1, "10%", size=2, name="gpu"))
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: demo-gpu-1." in result.log
+
+
+def test_a_node_that_is_down_counts_by_the_limit_of_the_others(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    answer_nodes(machine, *pool(0, "50%", size=3), *pool(1, "0", size=1))
+    assert drain(machine).status == 0
+
+
+def test_no_share_covers_a_control_plane(make: Callable[..., Machine]) -> None:
+    machine = make()
+    down = node("demo-control-plane-1", "Unknown", "silent")
+    answer_nodes(machine, down, *pool(1, "100%"))
+    result = drain(machine)
+    assert result.status == 1
+    assert "not Ready: demo-control-plane-1." in result.log
+
+
 def test_a_node_that_is_just_coming_up_is_waited_for(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.environment["OTHERS_TIMEOUT"] = "30"
@@ -158,6 +293,7 @@ def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
     answer_nodes(machine, *dead)
     machine.answer("get node demo-worker-0", dead[0])
     machine.answer("^ssh ", status=255)
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/out-of-service")
     machine.answer(
         "get pods --all-namespaces",
         "kube-system cilium-x DaemonSet\nshop web-1 ReplicaSet\n",
@@ -167,10 +303,7 @@ def test_of_two_dead_nodes_each_may_go(make: Callable[..., Machine]) -> None:
     result = drain(machine)
     assert result.status == 0, result
     assert not machine.called(" drain ")
-    machine.order(
-        "taint node demo-worker-0 --overwrite node.kubernetes.io/out-of-service",
-        "delete node demo-worker-0",
-    )
+    machine.order(OUT_OF_SERVICE, "delete node demo-worker-0")
     assert "considered dead" in result.log
     assert "deleting its server detaches them: pv-1" in result.log
 
@@ -306,3 +439,71 @@ def test_the_last_control_plane_stays(make_control_plane: Callable[..., Machine]
     result = drain(machine)
     assert "cannot be removed: no other control plane's etcd answers" in result.log
     assert not machine.called("patch node")
+
+
+LOCK = "weave.works/kured-node-lock"
+
+
+def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
+    """Install kured, whose lock has this holder."""
+    lock = f'{{"nodeID":"{holder}","created":"2026-01-01T00:00:00Z","TTL":0}}' if holder else ""
+    machine.answer("get daemonset kured", f"41|{lock}", times=times)
+    machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
+
+
+def test_kured_reboots_no_node_while_one_is_drained(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine)
+    assert drain(machine).status == 0
+    [hold] = machine.called(f"annotate daemonset kured --overwrite --resource-version=41 {LOCK}=")
+    value = json.loads(hold.partition(f"{LOCK}=")[2])
+    age = datetime.now(UTC) - datetime.fromisoformat(value["created"])
+    assert timedelta(0) <= age < timedelta(minutes=5)
+    assert (value["nodeID"], value["TTL"]) == ("openstack-kubernetes", 3600 * 10**9)
+    machine.order("annotate daemonset kured", "get nodes -o", CORDON)
+
+
+def test_no_node_is_drained_while_kured_reboots_another(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "demo-control-plane-0")
+    machine.environment["REBOOT_TIMEOUT"] = "1"
+    result = drain(machine)
+    assert result.status == 1
+    assert "kured reboots demo-control-plane-0." in result.log
+    assert f"kubectl -n kured annotate daemonset kured {LOCK}-" in result.log
+    assert not machine.called("annotate")
+    assert not machine.called("patch node")
+
+
+def test_a_drain_goes_on_when_kured_is_done(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine)
+    kured(machine, "demo-control-plane-0", times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("annotate daemonset kured")
+
+
+@pytest.mark.parametrize("holder", ["manual", "demo-worker-0", "demo-worker-9", "A person"])
+def test_a_lock_that_lets_no_other_node_reboot_stays(
+    make: Callable[..., Machine], holder: str
+) -> None:
+    machine = make()
+    kured(machine, holder)
+    assert drain(machine).status == 0
+    assert not machine.called("annotate daemonset kured")
+
+
+def test_the_programs_own_lock_is_prolonged(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "openstack-kubernetes")
+    assert drain(machine).status == 0
+    assert machine.called("annotate daemonset kured")
+
+
+def test_a_dead_node_does_not_wait_for_kured(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh ", status=255)
+    kured(machine, "demo-control-plane-0")
+    assert drain(machine).status == 0

@@ -108,6 +108,18 @@ def test_a_worker_that_has_joined_is_left_alone(make: Callable[..., Machine]) ->
     assert not machine.called("patch")
 
 
+def test_a_node_says_how_many_of_its_pool_may_be_unhealthy(make: Callable[..., Machine]) -> None:
+    machine = make(POOL="worker", MAX_UNHEALTHY="10%")
+    assert join(machine).status == 0
+    assert machine.called(
+        "annotate node demo-worker-0 --overwrite openstack-kubernetes-pool=worker "
+        "openstack-kubernetes-max-unhealthy=10%"
+    )
+    machine.answer("get node demo-worker-0", node("demo-worker-0", pool="worker", limit="10%"))
+    assert join(machine).status == 0
+    assert not machine.called("annotate")
+
+
 def test_a_kubelet_of_another_version_is_replaced_on_a_drained_node(
     make: Callable[..., Machine],
 ) -> None:

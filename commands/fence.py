@@ -1,0 +1,233 @@
+"""Stops the server of a dead node before its pods run anywhere else.
+
+`pulumi up` runs it after a node's drain and before its server is deleted; `pulumi destroy` does
+not. A drain deletes the Node, unless the machine does not answer: it may be cut off from the
+network, and its pods may still write to their volumes. This command lets Nova stop the server, and
+only then tells the cluster, by the taint `out-of-service`, which moves pods and volumes at once.
+If Nova cannot stop it, a person has to set this taint. In the environment:
+
+NODE, PROVIDER_ID  the name of the node, and its server as `openstack:///ID`
+KUBECONFIG_TEXT    the program's kubeconfig; without an answer of the API, the server is stopped
+OS_*               the login, as for the OpenStack provider
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+from openstack.connection import Connection
+from openstack.exceptions import ConflictException, NotFoundException
+from tenacity import (
+    Retrying,
+    retry,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
+
+from cloud.login import connect, login
+from commands.kubernetes_api import Administrator
+from config.errors import ConfigError
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+# Seconds for a request to the API, which a gateway that takes over needs a few of.
+PATIENCE = 30
+# Seconds for Nova, which gives the machine one minute to shut down before it switches it off.
+STOP_SECONDS = 300
+# Seconds for pods and volumes to leave the Node; the cluster looks every 20 s.
+LEAVE_SECONDS = 180
+
+# States of a server that does not run, and that nothing but a request starts again.
+_OFF = ("SHUTOFF", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED", "DELETED")
+# A drain leaves their pods alone.
+_STAYS = ("DaemonSet", "Node")
+
+_patiently = retry(
+    retry=retry_if_exception_type(httpx.HTTPError),
+    wait=wait_fixed(2),
+    stop=stop_after_delay(PATIENCE),
+    reraise=True,
+)
+
+
+class StillRunningError(Exception):
+    """The server may still run; the text says why, and what to do."""
+
+
+class DeadNode:
+    """A node whose drain ended because its machine does not answer."""
+
+    def __init__(self, api: httpx.Client, name: str, provider_id: str) -> None:
+        self._api = api
+        self._name = name
+        self._provider_id = provider_id
+        self._path = f"/api/v1/nodes/{name}"
+
+    def taints(self) -> list[Mapping[str, str]] | None:
+        """The taints of its Node; None if the Node is gone or belongs to another server by now."""
+        node = self._read()
+        return None if node is None else list(node["spec"].get("taints", ()))
+
+    @_patiently
+    def take_out_of_service(self) -> None:
+        """Let the cluster delete its pods by force and detach its volumes."""
+        node = self._read()
+        if node is None:
+            return
+        taints = [
+            *(each for each in node["spec"].get("taints", ()) if each["key"] != OUT_OF_SERVICE),
+            {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"},
+        ]
+        # Whoever changes the taints meanwhile wins, and this is tried again.
+        version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+        self._api.patch(
+            self._path,
+            json={"metadata": version, "spec": {"taints": taints}},
+            headers={"Content-Type": "application/merge-patch+json"},
+        ).raise_for_status()
+
+    @_patiently
+    def left(self) -> list[str]:
+        """The pods and volumes that are still on it, without those that a drain leaves alone."""
+        on_node = {"fieldSelector": f"spec.nodeName={self._name}"}
+        pods = self._items("/api/v1/pods", on_node)
+        attachments = self._items("/apis/storage.k8s.io/v1/volumeattachments", {})
+        return [
+            *(
+                each["metadata"]["name"]
+                for each in pods
+                if not {o["kind"] for o in each["metadata"].get("ownerReferences", ())} & {*_STAYS}
+            ),
+            *(
+                each["spec"]["source"].get("persistentVolumeName", each["metadata"]["name"])
+                for each in attachments
+                if each["spec"]["nodeName"] == self._name
+            ),
+        ]
+
+    @_patiently
+    def delete(self) -> None:
+        """Delete the Node."""
+        answer = self._api.delete(self._path)
+        if answer.status_code != httpx.codes.NOT_FOUND:
+            answer.raise_for_status()
+
+    @_patiently
+    def _read(self) -> dict[str, Any] | None:
+        answer = self._api.get(self._path)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        node: dict[str, Any] = answer.raise_for_status().json()
+        # A Node that has not registered completely has none.
+        return node if node["spec"].get("providerID", "") in ("", self._provider_id) else None
+
+    def _items(self, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        answer = self._api.get(path, params=dict(query)).raise_for_status()
+        return list(answer.json()["items"])
+
+
+def stop(cloud: Connection, server: str) -> None:
+    """Stop the server, unless it is stopped or gone already.
+
+    Raises:
+        StillRunningError: Nova does not say that it is off.
+    """
+    if _status(cloud, server) in _OFF:
+        return
+    try:
+        cloud.compute.stop_server(server)
+    except NotFoundException:
+        return
+    except ConflictException as refusal:
+        # It may be stopping already.
+        problem = f": {refusal}"
+    else:
+        problem = ""
+    if not _until(lambda: _status(cloud, server) in _OFF, STOP_SECONDS):
+        status = _status(cloud, server)
+        raise StillRunningError(
+            f"Nova does not stop its server {server}, which is {status}{problem}"
+        )
+
+
+def _status(cloud: Connection, server: str) -> str:
+    try:
+        return str(cloud.compute.get_server(server).status)
+    except NotFoundException:
+        return "DELETED"
+
+
+def _until(done: Callable[[], bool], seconds: float) -> bool:
+    """Wait until it is done; False if it is not within so many seconds."""
+    return bool(
+        Retrying(
+            retry=retry_if_result(lambda answer: not answer),
+            wait=wait_fixed(2),
+            stop=stop_after_delay(seconds),
+            retry_error_callback=lambda _: False,
+        )(done)
+    )
+
+
+def fence(node: DeadNode, name: str, stop_server: Callable[[], None]) -> None:
+    """Stop the server of a Node that a drain has left, then move its pods and volumes.
+
+    Raises:
+        StillRunningError: the server may still run, and no person has said otherwise.
+    """
+    try:
+        taints = node.taints()
+    except httpx.HTTPError as error:
+        # Nothing moves its pods meanwhile, and the server is deleted next.
+        stop_server()
+        print(f"the API does not answer ({error}): the Node of {name} stays, its server is stopped")
+        return
+    if taints is None:
+        return
+    if all(each["key"] != OUT_OF_SERVICE for each in taints):
+        stop_server()
+        print(f"{name} does not answer: its server is stopped")
+    try:
+        node.take_out_of_service()
+        left: list[str] = []
+
+        def empty() -> bool:
+            left[:] = node.left()
+            return not left
+
+        if not _until(empty, LEAVE_SECONDS):
+            print(f"still recorded on {name}, whose server does not run: {', '.join(left)}")
+        node.delete()
+    except httpx.HTTPError as error:
+        print(f"the Node {name} stays, because the API does not answer any longer: {error}")
+
+
+def main() -> int:
+    """Fence the node that the environment names; returns the exit status."""
+    name, provider_id = os.environ["NODE"], os.environ["PROVIDER_ID"]
+
+    def stop_server() -> None:
+        stop(connect(login(lambda _: None)), provider_id.rpartition("/")[2])
+
+    try:
+        with Administrator.of(os.environ["KUBECONFIG_TEXT"]).client() as api:
+            fence(DeadNode(api, name, provider_id), name, stop_server)
+    except (ConfigError, StillRunningError) as error:
+        print(
+            f"{name} does not answer and may still run, so its pods stay: {error}. Run again when "
+            "the cause is gone. Or make sure that the machine is off, for example with its "
+            f"hypervisor, say so, and run again: kubectl taint node {name} "
+            f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

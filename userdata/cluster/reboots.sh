@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Kured's reboots and the changes of this program keep out of each other's way. Sourced, never run.
+
+# An annotation of kured's DaemonSet. Only the node that it names may reboot.
+KURED_LOCK=weave.works/kured-node-lock
+LOCK_OWNER=openstack-kubernetes
+# It ends by itself: several scripts may hold it, and a node that was drained is back only after the
+# next one has run.
+HOLD_SECONDS=3600
+
+# wait_for_reboots: until kured reboots no other node; then it begins with none for an hour.
+wait_for_reboots() {
+  step "wait for reboots"
+  wait_for "${REBOOT_TIMEOUT:-2700}" "kured" hold_reboots ||
+    die "$obstacle. If it does not reboot: kubectl -n kured annotate daemonset kured $KURED_LOCK-. Then run again"
+}
+
+# hold_reboots: sets `obstacle` if it fails. A lock that names no Node holds kured already.
+hold_reboots() {
+  local text version lock holder='' found
+  obstacle="the lock of kured cannot be read or written (kubectl -n kured get daemonset kured)"
+  text=$(kube -n kured get daemonset kured --ignore-not-found -o \
+    jsonpath="{.metadata.resourceVersion}{'|'}{.metadata.annotations.${KURED_LOCK//./\\.}}") || return
+  [[ -n $text ]] || return 0
+  IFS='|' read -r version lock <<<"$text"
+  [[ ! $lock =~ \"nodeID\":\"([-.a-z0-9]+)\" ]] || holder=${BASH_REMATCH[1]}
+  if [[ -n $lock && $holder != "$LOCK_OWNER" ]]; then
+    [[ -n $holder && $holder != "$NODE_NAME" ]] || return 0
+    found=$(kube get node "$holder" --ignore-not-found -o name) || return
+    [[ -n $found ]] || return 0
+    obstacle="kured reboots $holder"
+    return 1
+  fi
+  # Two that write at the same time: the first one wins.
+  kube -n kured annotate daemonset kured --overwrite --resource-version="$version" \
+    "$KURED_LOCK={\"nodeID\":\"$LOCK_OWNER\",\"created\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"TTL\":${HOLD_SECONDS}000000000}" >/dev/null
+}
