@@ -23,6 +23,7 @@ from tests.scripts.conftest import (
     Result,
 )
 
+CONFIG = "var/lib/kubelet/config.yaml"
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
 DEAD = "{address} 000 0.000000\n"
@@ -72,6 +73,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             made.write(name, f"{name}\n")
         for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
             made.write(f"pki/{name}", "the CA\n")
+        made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
         made.answer("^kubelet --version", "Kubernetes v1.36.3\n")
         made.answer("config view --raw", "Q0E=")
         made.answer("get pods -l component=etcd", PODS)
@@ -92,7 +94,6 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
     """The same machine as a member of a healthy cluster."""
     machine.place(f"{STATE}/member", "demo\n")
     machine.place("etc/kubernetes/kubelet.conf")
-    machine.place("var/lib/kubelet/config.yaml", "same\n")
     machine.place("etc/kubernetes/audit.yaml", "etc/audit.yaml\n")
     for name in ("ca.crt", "apiserver.crt", "apiserver.key"):
         machine.place(f"etc/kubernetes/pki/{name}", "the CA\n")
@@ -131,6 +132,7 @@ def test_with_no_other_control_plane_the_designated_one_initializes(
     assert machine.has(f"{STATE}/member")
     assert not machine.has(f"{STATE}/attempt")
     assert not machine.called("kubeadm join")
+    assert (machine.root / CONFIG).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Machine]) -> None:

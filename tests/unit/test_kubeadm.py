@@ -89,6 +89,23 @@ def test_oidc_users_cannot_become_system_users() -> None:
     assert arguments["oidc-username-prefix"] == "oidc:"
 
 
+@pytest.mark.parametrize(("monitored", "address"), [(True, "0.0.0.0"), (False, "127.0.0.1")])
+def test_metrics_leave_a_node_only_for_the_monitoring(monitored: bool, address: str) -> None:
+    init = documents(init_file(addons={"monitoring": {"enabled": monitored}}))
+    cluster = init["ClusterConfiguration"]
+    for component in ("controllerManager", "scheduler"):
+        assert flags(cluster[component]["extraArgs"])["bind-address"] == address
+    etcd = flags(cluster["etcd"]["local"]["extraArgs"])
+    assert etcd["listen-metrics-urls"] == f"http://{address}:2381"
+    assert init["KubeProxyConfiguration"]["metricsBindAddress"] == f"{address}:10249"
+
+
+def test_no_component_of_the_control_plane_serves_profiles() -> None:
+    cluster = documents(init_file())["ClusterConfiguration"]
+    for component in ("apiServer", "controllerManager", "scheduler"):
+        assert flags(cluster[component]["extraArgs"])["profiling"] == "false"
+
+
 def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     kubelet = documents(init_file(kubelet={"extraConfig": {"failSwapOn": False}}))[
         "KubeletConfiguration"
@@ -96,6 +113,7 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     assert kubelet["failSwapOn"] is False
     assert kubelet["rotateCertificates"] is True
     assert kubelet["serverTLSBootstrap"] is True
+    assert kubelet["seccompDefault"] is True
 
 
 @pytest.mark.parametrize("encrypt", [True, False])
