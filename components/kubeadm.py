@@ -95,11 +95,10 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
     api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
     volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
-    if cluster.oidc is not None:
-        api_server |= _oidc_arguments(cluster.oidc)
-        if cluster.oidc.ca_certificate is not None:
-            api_server["oidc-ca-file"] = "/etc/kubernetes/oidc-ca.crt"
-            volumes.append(_host_file("oidc-ca", "/etc/kubernetes/oidc-ca.crt"))
+    api_server["authentication-config"] = "/etc/kubernetes/authentication.yaml"
+    volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
+    api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
+    volumes.append(_host_file("admission", "/etc/kubernetes/admission.yaml"))
     controller = arguments({"bind-address": metrics_address(cluster), "profiling": "false"})
     document: Document = {
         "apiVersion": API_VERSION,
@@ -248,6 +247,43 @@ def encryption_configuration(key: str, *, encrypt: bool) -> str:
     )
 
 
+def admission_configuration(pod_security: str) -> str:
+    """Pod Security for the namespaces whose labels say none; kube-system runs what nodes need."""
+    return dump(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": [
+                {
+                    "name": "PodSecurity",
+                    "configuration": {
+                        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+                        "kind": "PodSecurityConfiguration",
+                        "defaults": {"enforce": pod_security},
+                        "exemptions": {"namespaces": ["kube-system"]},
+                    },
+                }
+            ],
+        }
+    )
+
+
+def authentication_configuration(oidc: Oidc | None) -> str:
+    """Who may log in: people by OpenID Connect; without a login one may only ask for health."""
+    return dump(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "jwt": [] if oidc is None else [_oidc_authenticator(oidc)],
+            # The kubelets' probes and every HAProxy ask.
+            "anonymous": {
+                "enabled": True,
+                "conditions": [{"path": path} for path in ("/livez", "/readyz", "/healthz")],
+            },
+        }
+    )
+
+
 def taints_text(taints: Iterable[Taint]) -> str:
     """Taints as kubectl takes them, comma separated."""
     return ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints)
@@ -267,13 +303,20 @@ def _etcd_arguments(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def _oidc_arguments(oidc: Oidc) -> dict[str, object]:
-    values = {
-        "oidc-issuer-url": oidc.issuer_url,
-        "oidc-client-id": oidc.client_id,
-        "oidc-username-claim": oidc.username_claim,
-        "oidc-username-prefix": oidc.username_prefix,
-        "oidc-groups-claim": oidc.groups_claim,
-        "oidc-groups-prefix": oidc.groups_prefix,
-    }
-    return {name: value for name, value in values.items() if value}
+def _oidc_authenticator(oidc: Oidc) -> Document:
+    issuer: Document = {"url": oidc.issuer_url, "audiences": [oidc.client_id]}
+    if oidc.ca_certificate is not None:
+        issuer["certificateAuthority"] = oidc.ca_certificate
+    claims: Document = {"username": {"claim": oidc.username_claim, "prefix": _prefix(oidc)}}
+    if oidc.groups_claim:
+        claims["groups"] = {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix}
+    return {"issuer": issuer, "claimMappings": claims}
+
+
+def _prefix(oidc: Oidc) -> str:
+    """The prefix of user names: empty and `-` mean what they mean to `--oidc-username-prefix`."""
+    if oidc.username_prefix == "-":
+        return ""
+    if not oidc.username_prefix and oidc.username_claim != "email":
+        return f"{oidc.issuer_url}#"
+    return oidc.username_prefix

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -107,6 +107,9 @@ class Cluster(Settings):
     """Install the distribution's security updates on every machine, every night."""
     encryption_at_rest: bool = True
     """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards."""
+    pod_security: Literal["privileged", "baseline", "restricted"] = "baseline"
+    """Pod Security level of the namespaces that have no label
+    `pod-security.kubernetes.io/enforce`, except kube-system. Pods that run are left alone."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
     rotation: Rotation = Rotation()

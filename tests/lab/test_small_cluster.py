@@ -56,6 +56,8 @@ spec:
     command: [sleep, "3600"]
 """
 
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
 WEB_PORT, DNS_PORT = 31080, 31053
 # The image has no server for UDP, so the cluster's own name servers are the other Service.
 NODE_PORTS = f"""
@@ -99,6 +101,8 @@ def cluster() -> Iterator[Cluster]:
     small.stack.configure({"rotation": None, "keepVolumes": None})
     try:
         small.up()
+        # The tests' own pods use the network of their nodes.
+        small.kubectl(*("label", "namespace", "default"), f"{ENFORCE}=privileged", "--overwrite")
         yield small
     finally:
         small.destroy()
@@ -247,6 +251,25 @@ def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
     endpoint = cluster.stack.outputs()["apiEndpoint"]
     assert endpoint in cluster.kubectl("cluster-info")
     assert run("curl", "-sk", f"{endpoint}/readyz") == "ok"
+
+
+def test_without_a_login_the_api_says_only_how_it_is(cluster: Cluster) -> None:
+    endpoint = cluster.stack.outputs()["apiEndpoint"]
+    for path in ("version", "api", "readyz/etcd"):
+        status = run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", f"{endpoint}/{path}")
+        assert status == "401", path
+
+
+def test_a_pod_in_the_nodes_network_is_refused_in_a_namespace_that_does_not_allow_it(
+    cluster: Cluster,
+) -> None:
+    pod = SLEEPER.format(name="bold", app="bold", node="small-worker-0", host_network="true")
+    cluster.kubectl("create", "namespace", "plain")
+    try:
+        with pytest.raises(AssertionError, match="violates PodSecurity"):
+            cluster.kubectl("--namespace=plain", "apply", "-f", "-", stdin=pod)
+    finally:
+        cluster.kubectl("delete", "namespace", "plain")
 
 
 def may_do_everything(kubeconfig: Path) -> bool:

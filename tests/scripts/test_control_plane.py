@@ -103,7 +103,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             f"etc/kubernetes/manifests/{pod}.yaml",
             "    - --initial-cluster=one,two\n    - --initial-cluster-state=existing\n" + image
             if pod == "etcd"
-            else image,
+            else f"{image}    path: /etc/kubernetes/audit.yaml\n",
         )
     machine.answer(
         "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|True|ready"
@@ -792,6 +792,16 @@ def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[...
     assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
 
 
+def test_the_api_server_is_not_restarted_for_a_file_that_it_does_not_know(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/admission.yaml", "new\n")
+    assert configure(machine).status == 0
+    assert machine.has("etc/kubernetes/admission.yaml")
+    assert not machine.called("crictl stop")
+
+
 def test_an_api_server_left_without_certificate_by_an_interrupted_run_gets_it_back(
     make: Callable[..., Machine],
 ) -> None:
@@ -859,6 +869,20 @@ def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     assert configure(machine).status == 0
     assert machine.called("kubeadm upgrade node --ignore")
     assert not machine.called("upgrade apply")
+
+
+def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
+    machine.write("etc/admission.yaml", "new\n")
+    machine.answer(
+        "^kubeadm upgrade node --",
+        does="open(here + '/../root/etc/kubernetes/admission.yaml').close()",
+    )
+    result = configure(machine)
+    assert result.status == 0, result
 
 
 def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
