@@ -12,6 +12,7 @@ from config.base import Settings
 from config.kubernetes_version import KubernetesVersion
 from config.models.addons import AddonsSettings
 from config.models.backup import Backup
+from config.models.cloud_credential import CloudCredential
 from config.models.kubernetes import AuditLog, Containerd, Etcd, Kubeadm, Kubelet, KubeProxy, Oidc
 from config.models.machines import (
     ControlPlaneSettings,
@@ -112,6 +113,7 @@ class Cluster(Settings):
     `pod-security.kubernetes.io/enforce`, except kube-system. Pods that run are left alone."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
+    cloud_credential: CloudCredential = CloudCredential()
     rotation: Rotation = Rotation()
     addons: AddonsSettings = AddonsSettings()
     deletion_protection: bool = True

@@ -88,7 +88,8 @@ def authentication(**oidc: str) -> dict[str, Any]:
     settings = {"issuerUrl": "https://sso.example.org", "clientId": "k8s", **oidc}
     cluster = load({**MINIMAL, "oidc": settings if oidc else None}, "demo")
     text = kubeadm.authentication_configuration(cluster.oidc)
-    return documents(text)["AuthenticationConfiguration"]
+    document: dict[str, Any] = documents(text)["AuthenticationConfiguration"]
+    return document
 
 
 def test_without_a_login_the_api_says_how_it_is_and_nothing_else() -> None:
