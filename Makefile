@@ -38,6 +38,18 @@ test: lint ## Lint, and run the tests that need no cloud; ends with what was ski
 smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.
 	$(BIN)/pytest -v tests/smoke
 
+# On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
+# of a release: the program, and its controls in cfg/.
+.PHONY: cis
+cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a living cluster; prints what does not pass.
+	@test -x "$(KUBE_BENCH)/kube-bench" || { echo "KUBE_BENCH=$(KUBE_BENCH): there is no kube-bench" >&2; exit 1; }
+	@for node in $$(pulumi stack output nodes --json | jq -r '.[].address'); do \
+	  echo "== $$node"; \
+	  tar -C "$(KUBE_BENCH)" -cz kube-bench cfg | ssh -F ssh_config "$$node" sudo sh -c \
+	    "'d=\$$(mktemp -d) && cd \$$d && tar -xz && KUBECONFIG=/etc/kubernetes/admin.conf ./kube-bench \
+	      --config-dir cfg --benchmark cis-1.12 --noremediations | grep -v PASS; rm -rf \$$d'" || exit 1; \
+	done
+
 .PHONY: generate
 generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md from the models.
 	$(BIN)/python -m docs.generate

@@ -54,7 +54,7 @@ addons = Addons(
     f"{name}-addons",
     nodes,
     control_plane=control_plane,
-    credential=cloud_credential(name),
+    credential=cloud_credential(cluster),
     secrets=secrets,
 )
 keeper = keep_volumes(name, context, control_plane)

@@ -76,7 +76,9 @@ def install(
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install Headlamp in its own namespace."""
-    namespace = installer.namespace(NAMESPACE)
+    # An ingress controller of the user's own may be in any namespace.
+    public = settings.host is not None and ingress_class is None
+    namespace = installer.namespace(NAMESPACE, after=after, public=public)
     needed: list[pulumi.Resource] = [*after, namespace]
     if login is not None and login.client_secret is not None:
         texts = pulumi.Output.all(

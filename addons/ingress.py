@@ -41,7 +41,7 @@ def install(
         trusted_cidrs=trusted_cidrs,
         monitored=monitored,
     )
-    needed = [*after, installer.namespace(NAMESPACE)]
+    needed = [*after, installer.namespace(NAMESPACE, after=after, public=True)]
     if settings.controller == "nginx":
         needed.append(nginx_ingress.default_certificate(installer, needed))
     return installer.chart(

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
-from addons import chart
+from addons import chart, network_policies
 from config.merge import merge
 from config.models.addons import AddonsSettings
 
@@ -33,14 +33,44 @@ class Installer:
             parent=self.parent, provider=self.provider, depends_on=list(after)
         )
 
-    def namespace(self, name: str, *, security: str = "baseline") -> kubernetes.core.v1.Namespace:
-        """Create a namespace with the Pod Security level that its pods need."""
-        return kubernetes.core.v1.Namespace(
+    def namespace(
+        self,
+        name: str,
+        *,
+        after: Sequence[pulumi.Resource],
+        security: str = "baseline",
+        public: bool = False,
+    ) -> kubernetes.core.v1.Namespace:
+        """Create a namespace with the Pod Security level that its pods need.
+
+        Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
+        pod network than the program's own may not know nodes: there, everyone may.
+        """
+        namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",
             metadata=ObjectMetaArgs(
                 name=name, labels={"pod-security.kubernetes.io/enforce": security}
             ),
             opts=self.options(),
+        )
+        if not public and self.settings.cni.kind == "cilium":
+            self._isolate(name, [*after, namespace])
+        return namespace
+
+    def _isolate(self, namespace: str, after: Sequence[pulumi.Resource]) -> None:
+        nodes = self.custom(
+            "cilium.io/v2",
+            "CiliumNetworkPolicy",
+            f"{namespace}-nodes",
+            namespace,
+            network_policies.from_nodes(),
+            after=after,
+        )
+        kubernetes.networking.v1.NetworkPolicy(
+            f"{self.name}-{namespace}",
+            metadata=ObjectMetaArgs(name=network_policies.NAME, namespace=namespace),
+            spec=network_policies.from_pods(namespace),
+            opts=self.options([nodes]),
         )
 
     def secret(

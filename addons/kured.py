@@ -98,7 +98,7 @@ def install(
 ) -> pulumi.Resource:
     """Install kured in its own namespace."""
     # Kured reboots the host from a privileged container.
-    namespace = installer.namespace(NAMESPACE, security="privileged")
+    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
     return installer.chart(
         CHART,
         namespace=NAMESPACE,

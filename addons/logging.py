@@ -64,7 +64,7 @@ def install(
 ) -> pulumi.Resource:
     """Install the server, then the collectors."""
     # The collectors read log files of the host.
-    namespace = installer.namespace(NAMESPACE, security="privileged")
+    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
     server = installer.chart(
         CHART,
         namespace=NAMESPACE,

@@ -56,7 +56,7 @@ def install(
     after: Sequence[pulumi.Resource],
 ) -> None:
     """Install the program, its rights, and a CronJob for each schedule."""
-    namespace = installer.namespace(NAMESPACE, security="restricted")
+    namespace = installer.namespace(NAMESPACE, after=after, security="restricted")
     program = installer.config_map(
         _NAME, NAMESPACE, {_PROGRAM.name: _PROGRAM.read_text()}, after=[namespace]
     )

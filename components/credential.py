@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-import pulumi
+import hashlib
+from collections.abc import Sequence
+
 import pulumi_openstack as openstack
 
 from addons.cloud_conf import Credential
 from cloud.endpoint import endpoint
+from components.access_rules import AccessRule, access_rules
+from config.models.cluster import Cluster
 
 
-def cloud_credential(cluster_name: str) -> Credential:
+def cloud_credential(cluster: Cluster) -> Credential:
     """Create one for this cluster alone, with the roles of the user who runs Pulumi.
 
     Raises:
         ConfigError: when the OpenStack provider's settings cannot be found or read.
     """
     cloud = endpoint()
+    rules = (
+        access_rules(load_balancers=cluster.addons.octavia)
+        if cluster.cloud_credential.access_rules
+        else []
+    )
     created = openstack.identity.ApplicationCredential(
-        cluster_name,
-        name=f"{cluster_name}-kubernetes",
-        description=f"the Kubernetes cluster {cluster_name}: load balancers and volumes",
-        # Its name is unique among those of its user.
-        opts=pulumi.ResourceOptions(delete_before_replace=True),
+        cluster.cluster_name,
+        name=_name(cluster, rules),
+        description=f"the Kubernetes cluster {cluster.cluster_name}: load balancers and volumes",
+        access_rules=[
+            openstack.identity.ApplicationCredentialAccessRuleArgs(
+                service=rule.service, method=rule.method, path=rule.path
+            )
+            for rule in rules
+        ]
+        or None,
     )
     return Credential(
         auth_url=cloud.auth_url,
@@ -30,3 +44,16 @@ def cloud_credential(cluster_name: str) -> Credential:
         secret=created.secret,
         ca_certificate=cloud.ca_certificate,
     )
+
+
+def _name(cluster: Cluster, rules: Sequence[AccessRule]) -> str:
+    """A name that changes with all that replaces the credential.
+
+    It is unique among those of its user, and the old one must live until no pod uses it.
+    """
+    parts = [cluster.cluster_name, "kubernetes"]
+    if cluster.rotation.cloud_credential > 1:
+        parts.append(str(cluster.rotation.cloud_credential))
+    if rules:
+        parts.append(hashlib.sha256(repr(rules).encode()).hexdigest()[:8])
+    return "-".join(parts)

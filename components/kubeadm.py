@@ -11,12 +11,13 @@ import yaml
 from config import ports
 from config.merge import merge
 from config.models.cluster import Cluster
-from config.models.kubernetes import Etcd, Oidc
+from config.models.kubernetes import Oidc
 from config.models.machines import Taint
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 DISCOVERY_FILE = "/run/openstack-kubernetes/discovery.conf"
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104
+LOOPBACK = "127.0.0.1"
 
 Document = dict[str, Any]
 
@@ -64,10 +65,15 @@ class Registration:
 
 def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
     """The ClusterConfiguration."""
-    # Long enough for every HAProxy to see that it is going before it stops listening.
-    api_server: dict[str, object] = {"shutdown-delay-duration": "5s"}
-    # The kubelets' serving certificates, which the node scripts approve.
-    api_server["kubelet-certificate-authority"] = "/etc/kubernetes/pki/ca.crt"
+    api_server: dict[str, object] = {
+        # Long enough for every HAProxy to see that it is going before it stops listening.
+        "shutdown-delay-duration": "5s",
+        # The kubelets' serving certificates, which the node scripts approve.
+        "kubelet-certificate-authority": "/etc/kubernetes/pki/ca.crt",
+        "profiling": "false",
+        # A pod's token is valid for an hour, not for a year: docs/cis.md.
+        "service-account-extend-token-expiration": "false",
+    }
     volumes: list[Document] = []
     if cluster.audit_log.enabled:
         api_server |= {
@@ -89,11 +95,11 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
     api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
     volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
-    if cluster.oidc is not None:
-        api_server |= _oidc_arguments(cluster.oidc)
-        if cluster.oidc.ca_certificate is not None:
-            api_server["oidc-ca-file"] = "/etc/kubernetes/oidc-ca.crt"
-            volumes.append(_host_file("oidc-ca", "/etc/kubernetes/oidc-ca.crt"))
+    api_server["authentication-config"] = "/etc/kubernetes/authentication.yaml"
+    volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
+    api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
+    volumes.append(_host_file("admission", "/etc/kubernetes/admission.yaml"))
+    controller = arguments({"bind-address": metrics_address(cluster), "profiling": "false"})
     document: Document = {
         "apiVersion": API_VERSION,
         "kind": "ClusterConfiguration",
@@ -112,14 +118,18 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
             "extraArgs": arguments(api_server),
             "extraVolumes": volumes,
         },
-        # Their metrics are read from inside the cluster; the security groups keep others out.
-        "controllerManager": {"extraArgs": arguments({"bind-address": ALL_INTERFACES})},
-        "scheduler": {"extraArgs": arguments({"bind-address": ALL_INTERFACES})},
-        "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster.etcd))}},
+        "controllerManager": {"extraArgs": controller},
+        "scheduler": {"extraArgs": controller},
+        "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster))}},
     }
     if cluster.addons.image_registry is not None:
         document["imageRepository"] = cluster.addons.image_registry
     return document
+
+
+def metrics_address(cluster: Cluster) -> str:
+    """The address at which a node serves metrics: Prometheus asks from other machines."""
+    return ALL_INTERFACES if cluster.addons.monitoring.enabled else LOOPBACK
 
 
 def kubelet_configuration(over: Mapping[str, Any]) -> Document:
@@ -131,6 +141,7 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
             "cgroupDriver": "systemd",
             "rotateCertificates": True,
             "serverTLSBootstrap": True,
+            "seccompDefault": True,
             "shutdownGracePeriod": "30s",
             "shutdownGracePeriodCriticalPods": "10s",
         },
@@ -155,7 +166,7 @@ def init_file(
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
-            "metricsBindAddress": f"{ALL_INTERFACES}:{ports.KUBE_PROXY_METRICS}",
+            "metricsBindAddress": f"{metrics_address(cluster)}:{ports.KUBE_PROXY_METRICS}",
         },
         cluster.kube_proxy.extra_config,
     )
@@ -236,6 +247,43 @@ def encryption_configuration(key: str, *, encrypt: bool) -> str:
     )
 
 
+def admission_configuration(pod_security: str) -> str:
+    """Pod Security for the namespaces whose labels say none; kube-system runs what nodes need."""
+    return dump(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": [
+                {
+                    "name": "PodSecurity",
+                    "configuration": {
+                        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+                        "kind": "PodSecurityConfiguration",
+                        "defaults": {"enforce": pod_security},
+                        "exemptions": {"namespaces": ["kube-system"]},
+                    },
+                }
+            ],
+        }
+    )
+
+
+def authentication_configuration(oidc: Oidc | None) -> str:
+    """Who may log in: people by OpenID Connect; without a login one may only ask for health."""
+    return dump(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "jwt": [] if oidc is None else [_oidc_authenticator(oidc)],
+            # The kubelets' probes and every HAProxy ask.
+            "anonymous": {
+                "enabled": True,
+                "conditions": [{"path": path} for path in ("/livez", "/readyz", "/healthz")],
+            },
+        }
+    )
+
+
 def taints_text(taints: Iterable[Taint]) -> str:
     """Taints as kubectl takes them, comma separated."""
     return ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints)
@@ -245,22 +293,30 @@ def _host_file(name: str, path: str) -> Document:
     return {"name": name, "hostPath": path, "mountPath": path, "readOnly": True, "pathType": "File"}
 
 
-def _etcd_arguments(etcd: Etcd) -> dict[str, object]:
+def _etcd_arguments(cluster: Cluster) -> dict[str, object]:
+    etcd = cluster.etcd
     return {
         "heartbeat-interval": etcd.heartbeat_interval,
         "election-timeout": etcd.election_timeout,
         "quota-backend-bytes": etcd.quota_backend_bytes,
-        "listen-metrics-urls": f"http://{ALL_INTERFACES}:{ports.ETCD_METRICS}",
+        "listen-metrics-urls": f"http://{metrics_address(cluster)}:{ports.ETCD_METRICS}",
     }
 
 
-def _oidc_arguments(oidc: Oidc) -> dict[str, object]:
-    values = {
-        "oidc-issuer-url": oidc.issuer_url,
-        "oidc-client-id": oidc.client_id,
-        "oidc-username-claim": oidc.username_claim,
-        "oidc-username-prefix": oidc.username_prefix,
-        "oidc-groups-claim": oidc.groups_claim,
-        "oidc-groups-prefix": oidc.groups_prefix,
-    }
-    return {name: value for name, value in values.items() if value}
+def _oidc_authenticator(oidc: Oidc) -> Document:
+    issuer: Document = {"url": oidc.issuer_url, "audiences": [oidc.client_id]}
+    if oidc.ca_certificate is not None:
+        issuer["certificateAuthority"] = oidc.ca_certificate
+    claims: Document = {"username": {"claim": oidc.username_claim, "prefix": _prefix(oidc)}}
+    if oidc.groups_claim:
+        claims["groups"] = {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix}
+    return {"issuer": issuer, "claimMappings": claims}
+
+
+def _prefix(oidc: Oidc) -> str:
+    """The prefix of user names: empty and `-` mean what they mean to `--oidc-username-prefix`."""
+    if oidc.username_prefix == "-":
+        return ""
+    if not oidc.username_prefix and oidc.username_claim != "email":
+        return f"{oidc.issuer_url}#"
+    return oidc.username_prefix

@@ -71,10 +71,10 @@ def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]
     files: dict[str, pulumi.Input[str]] = {
         "etc/encryption.yaml": pki.encryption_key.apply(
             lambda key: kubeadm.encryption_configuration(key, encrypt=cluster.encryption_at_rest)
-        )
+        ),
+        "etc/authentication.yaml": kubeadm.authentication_configuration(cluster.oidc),
+        "etc/admission.yaml": kubeadm.admission_configuration(cluster.pod_security),
     }
     if cluster.audit_log.enabled:
         files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
-    if cluster.oidc is not None and cluster.oidc.ca_certificate is not None:
-        files["etc/oidc-ca.crt"] = cluster.oidc.ca_certificate
     return files

@@ -13,7 +13,7 @@ import versions
 from addons import crds, logging
 from addons.chart import Chart
 from addons.installer import Installer
-from addons.monitoring import alerts, dashboards, scrape_configs
+from addons.monitoring import alerts, dashboards, narrow_roles, scrape_configs
 from addons.monitoring.targets import MonitoringTargets
 from config.models.addons import Logging, Monitoring
 
@@ -102,10 +102,23 @@ def values(
             # The chart would generate another password at each rendering.
             "admin": {"existingSecret": GRAFANA_SECRET},
             "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
+            "sidecar": {kind: {"resource": "configmap"} for kind in ("dashboards", "datasources")},
         },
+        # Whoever may list Secrets can read them.
+        "kube-state-metrics": {"collectorsExclude": ["secrets"]},
         "prometheus-node-exporter": _NODE_EXPORTER,
         "prometheusOperator": {
             "annotations": AFTER_ITS_KINDS,
+            # Its rights to run pods and to read Secrets end here.
+            **{
+                f"{kind}Namespaces": [NAMESPACE]
+                for kind in (
+                    "alertmanagerConfig",
+                    "alertmanagerInstance",
+                    "prometheusInstance",
+                    "thanosRulerInstance",
+                )
+            },
             # A Helm hook would make its certificate, and hooks do not run here.
             "admissionWebhooks": {"enabled": False},
             "tls": {"enabled": False},
@@ -123,14 +136,15 @@ def install(
 ) -> pulumi.Resource:
     """Install the chart, with the scrape targets, alerts and dashboards of this cluster."""
     # node-exporter runs in the host's namespaces.
-    namespace = installer.namespace(NAMESPACE, security="privileged")
+    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
+    rights = narrow_roles.operator(installer, NAMESPACE, after=[namespace])
     chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
         values=values(settings, image_registry=installer.settings.image_registry, logs=logs),
         overrides=settings.values,
-        after=[*after, *_secrets(installer, settings, namespace)],
-        transforms=[crds.without_descriptions],
+        after=[*after, *_secrets(installer, settings, namespace), *rights],
+        transforms=[crds.without_descriptions, narrow_roles.narrow],
     )
     _rules(installer, targets, chart)
     _dashboards(installer, targets, logs, namespace)

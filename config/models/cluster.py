@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from config.base import Settings
 from config.kubernetes_version import KubernetesVersion
 from config.models.addons import AddonsSettings
 from config.models.backup import Backup
+from config.models.cloud_credential import CloudCredential
 from config.models.kubernetes import AuditLog, Containerd, Etcd, Kubeadm, Kubelet, KubeProxy, Oidc
 from config.models.machines import (
     ControlPlaneSettings,
@@ -108,8 +109,12 @@ class Cluster(Settings):
     """Install the distribution's security updates on every machine, every night."""
     encryption_at_rest: bool = True
     """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards."""
+    pod_security: Literal["privileged", "baseline", "restricted"] = "baseline"
+    """Pod Security level of the namespaces that have no label
+    `pod-security.kubernetes.io/enforce`, except kube-system. Pods that run are left alone."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
+    cloud_credential: CloudCredential = CloudCredential()
     rotation: Rotation = Rotation()
     addons: AddonsSettings = AddonsSettings()
     deletion_protection: bool = True

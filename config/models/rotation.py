@@ -15,6 +15,10 @@ class Rotation(Settings):
     refuses every kubeconfig of this output so far, and those that `commands.kubeconfig` made from
     it. Never go back to a number that was used before: its kubeconfigs would work again."""
 
+    cloud_credential: Annotated[int, Field(ge=1)] = 1
+    """Generation of the cluster's credential at the cloud. With another number, the old one is
+    deleted when the add-ons use the new one."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

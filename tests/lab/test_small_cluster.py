@@ -23,6 +23,7 @@ from addons import kured
 from commands.cloud_cleanup import CSI_MARK
 from config.models.addons import Kured
 from lab import image, settings
+from lab.cloud import layout
 from lab.errors import LabError
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.smoke.live import until
@@ -102,6 +103,8 @@ spec:
       containers: [{name: kured, image: docker.io/lab/busybox:1}]
 """
 
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
 WEB_PORT, DNS_PORT, HOST_PORT = 31080, 31053, 18080
 # The image has no server for UDP, so the cluster's own name servers are the other Service.
 NODE_PORTS = f"""
@@ -143,9 +146,11 @@ def cluster() -> Iterator[Cluster]:
         "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
     # What an earlier run in the same lab has left.
-    small.stack.configure({"rotation": None, "keepVolumes": None})
+    small.stack.configure({"rotation": None, "keepVolumes": None, "cloudCredential": None})
     try:
         small.up()
+        # The tests' own pods use the network of their nodes.
+        small.kubectl(*("label", "namespace", "default"), f"{ENFORCE}=privileged", "--overwrite")
         yield small
     finally:
         small.destroy()
@@ -275,7 +280,7 @@ def test_the_smoke_tests_pass(cluster: Cluster) -> None:
         SMOKE_IMAGE="docker.io/lab/busybox:1",
     )
     print(checks)
-    assert "6 passed" in checks
+    assert "10 passed" in checks
 
 
 def test_adding_a_worker_touches_no_other_machine(cluster: Cluster) -> None:
@@ -410,6 +415,25 @@ def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
     assert run("curl", "-sk", f"{endpoint}/readyz") == "ok"
 
 
+def test_without_a_login_the_api_says_only_how_it_is(cluster: Cluster) -> None:
+    endpoint = cluster.stack.outputs()["apiEndpoint"]
+    for path in ("version", "api", "readyz/etcd"):
+        status = run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", f"{endpoint}/{path}")
+        assert status == "401", path
+
+
+def test_a_pod_in_the_nodes_network_is_refused_in_a_namespace_that_does_not_allow_it(
+    cluster: Cluster,
+) -> None:
+    pod = SLEEPER.format(name="bold", app="bold", node="small-worker-0", host_network="true")
+    cluster.kubectl("create", "namespace", "plain")
+    try:
+        with pytest.raises(AssertionError, match="violates PodSecurity"):
+            cluster.kubectl("--namespace=plain", "apply", "-f", "-", stdin=pod)
+    finally:
+        cluster.kubectl("delete", "namespace", "plain")
+
+
 def may_do_everything(kubeconfig: Path) -> bool:
     """Tell if the cluster takes the user of this kubeconfig for an administrator."""
     asked = ("kubectl", "auth", "can-i", "*", "*", "--all-namespaces")
@@ -471,6 +495,63 @@ def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> No
     assert may_do_everything(cluster.kubeconfig)
     assert all(cluster.nodes().values())
     assert {server["ID"] for server in openstack("server", "list")} == servers
+    assert cluster.up() == {}
+
+
+def login_of_the_cluster(cluster: Cluster) -> Path:
+    """A clouds.yaml with the cluster's own credential, as whoever reads its Secret has it."""
+    name = "openstack-cloud-controller-manager"
+    secret = json.loads(cluster.kubectl("-n", "kube-system", "get", "secret", name, "-o", "json"))
+    config = base64.b64decode(secret["data"]["cloud.conf"]).decode()
+    known = dict(re.findall(r'^([a-z-]+) = "(.*)"$', config, re.MULTILINE))
+    entry = {
+        "auth_type": "v3applicationcredential",
+        "auth": {
+            "auth_url": known["auth-url"],
+            "application_credential_id": known["application-credential-id"],
+            "application_credential_secret": known["application-credential-secret"],
+        },
+        "region_name": known["region"],
+    }
+    file = cluster.stack.folder / "credential.yaml"
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump({"clouds": {"cluster": entry}}))
+    return file
+
+
+def test_a_credential_with_access_rules_serves_volumes_and_deletes_no_server(
+    cluster: Cluster,
+) -> None:
+    volumes = len(openstack("volume", "list"))
+    cluster.up(cloudCredential={"accessRules": True})
+    login = login_of_the_cluster(cluster)
+    claim = re.sub(r"\bdata\b", "ruled", CLAIM).replace("writer", "ruler")
+    cluster.kubectl("apply", "-f", "-", stdin=claim)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/ruler", "--timeout=180s")
+
+    issue = ("openstack", "token", "issue", "-c", "id", "-f", "value")
+    token = run(*issue, OS_CLOUD="cluster", OS_CLIENT_CONFIG_FILE=str(login)).strip()
+
+    def status(method: str, server: str) -> str:
+        """The status of Nova's answer to a request with the cluster's credential."""
+        asked = ("-X", method, f"{layout.NOVA}/v2.1/servers/{server}")
+        header = f'header = "X-Auth-Token: {token}"'
+        return run("curl", "-sK-", "-o", "/dev/null", "-w", "%{http_code}", *asked, stdin=header)
+
+    servers = {server["ID"] for server in openstack("server", "list")}
+    for each in servers:
+        assert (status("GET", each), status("DELETE", each)) == ("200", "401")
+    assert {server["ID"] for server in openstack("server", "list")} == servers
+    cluster.kubectl("delete", "pod/ruler", "pvc/ruled")
+    until(lambda: len(openstack("volume", "list")) == volumes, "the volume's end", 120)
+
+
+def test_a_rotated_credential_leaves_no_old_one(cluster: Cluster) -> None:
+    [old] = openstack("application", "credential", "list")
+    cluster.up(rotation={"kubeconfig": 2, "cloudCredential": 2})
+    [new] = openstack("application", "credential", "list")
+    assert new["ID"] != old["ID"]
+    assert cluster.pods_not_ready() == []
     assert cluster.up() == {}
 
 

@@ -23,6 +23,7 @@ from tests.scripts.conftest import (
     Result,
 )
 
+CONFIG = "var/lib/kubelet/config.yaml"
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
 DEAD = "{address} 000 0.000000\n"
@@ -72,6 +73,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             made.write(name, f"{name}\n")
         for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
             made.write(f"pki/{name}", "the CA\n")
+        made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
         made.answer("^kubelet --version", "Kubernetes v1.36.3\n")
         made.answer("config view --raw", "Q0E=")
         made.answer("get pods -l component=etcd", PODS)
@@ -92,7 +94,6 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
     """The same machine as a member of a healthy cluster."""
     machine.place(f"{STATE}/member", "demo\n")
     machine.place("etc/kubernetes/kubelet.conf")
-    machine.place("var/lib/kubelet/config.yaml", "same\n")
     machine.place("etc/kubernetes/audit.yaml", "etc/audit.yaml\n")
     for name in ("ca.crt", "apiserver.crt", "apiserver.key"):
         machine.place(f"etc/kubernetes/pki/{name}", "the CA\n")
@@ -102,7 +103,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             f"etc/kubernetes/manifests/{pod}.yaml",
             "    - --initial-cluster=one,two\n    - --initial-cluster-state=existing\n" + image
             if pod == "etcd"
-            else image,
+            else f"{image}    path: /etc/kubernetes/audit.yaml\n",
         )
     machine.answer(
         "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
@@ -131,6 +132,7 @@ def test_with_no_other_control_plane_the_designated_one_initializes(
     assert machine.has(f"{STATE}/member")
     assert not machine.has(f"{STATE}/attempt")
     assert not machine.called("kubeadm join")
+    assert (machine.root / CONFIG).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Machine]) -> None:
@@ -792,6 +794,16 @@ def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[...
     assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
 
 
+def test_the_api_server_is_not_restarted_for_a_file_that_it_does_not_know(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/admission.yaml", "new\n")
+    assert configure(machine).status == 0
+    assert machine.has("etc/kubernetes/admission.yaml")
+    assert not machine.called("crictl stop")
+
+
 def test_an_api_server_left_without_certificate_by_an_interrupted_run_gets_it_back(
     make: Callable[..., Machine],
 ) -> None:
@@ -859,6 +871,20 @@ def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     assert configure(machine).status == 0
     assert machine.called("kubeadm upgrade node --ignore")
     assert not machine.called("upgrade apply")
+
+
+def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
+    machine.write("etc/admission.yaml", "new\n")
+    machine.answer(
+        "^kubeadm upgrade node --",
+        does="open(here + '/../root/etc/kubernetes/admission.yaml').close()",
+    )
+    result = configure(machine)
+    assert result.status == 0, result
 
 
 def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:

@@ -171,6 +171,19 @@ class TestPrograms:
         install(machine)
         assert not machine.called("restart")
 
+    @pytest.mark.parametrize("folder", ["etc", "usr/lib"])
+    def test_only_root_reads_the_kubelets_unit(
+        self, node: Callable[..., Machine], folder: str
+    ) -> None:
+        machine = node()
+        units = [
+            f"{folder}/systemd/system/kubelet.service{part}" for part in ("", ".d/10-kubeadm.conf")
+        ]
+        for unit in units:
+            machine.place(unit).chmod(0o644)
+        install(machine)
+        assert {(machine.root / unit).stat().st_mode & 0o777 for unit in units} == {0o600}
+
     def test_a_key_that_cannot_be_downloaded_is_named(self, node: Callable[..., Machine]) -> None:
         machine = node()
         as_installed(machine, "v1.36.2")

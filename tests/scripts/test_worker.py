@@ -10,6 +10,7 @@ import pytest
 from tests.scripts.conftest import COMMON, USERDATA, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
+CONFIG = "var/lib/kubelet/config.yaml"
 DISCOVERY = "run/openstack-kubernetes/discovery.conf"
 SEEN = (
     "import shutil\n"
@@ -25,6 +26,7 @@ def worker(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
         {**COMMON, "ROLE": "worker", "NODE_NAME": "demo-worker-0", "NODE_IP": "10.8.0.41"}
     )
     machine.write("kubeadm-join.yaml", "kind: JoinConfiguration\n")
+    machine.place(CONFIG, "old: true\n").chmod(0o644)  # as kubeadm join leaves it
     machine.answer("^kubelet --version", "Kubernetes v1.36.3\n")
     return machine
 
@@ -34,7 +36,6 @@ def joined(machine: Machine, version: str = "v1.36.3") -> Machine:
     machine.place(f"{STATE}/member", "demo\n")
     machine.place("etc/kubernetes/kubelet.conf")
     machine.place("etc/kubernetes/pki/ca.crt", "the CA\n")
-    machine.place("var/lib/kubelet/config.yaml", "old: true\n")
     machine.answer("^kubelet --version", f"Kubernetes {version}\n")
     return machine
 
@@ -140,6 +141,13 @@ def test_configure_again_takes_the_clusters_kubelet_settings(worker: Machine) ->
     )
     worker.run("worker/worker.sh", "configure")
     assert worker.called("systemctl restart kubelet")
+
+
+@pytest.mark.parametrize("verb", ["join", "configure"])
+def test_only_root_reads_the_kubelets_configuration(worker: Machine, verb: str) -> None:
+    done = join(worker) if verb == "join" else joined(worker).run("worker/worker.sh", verb)
+    assert done.status == 0, done
+    assert (worker.root / CONFIG).stat().st_mode & 0o777 == 0o600
 
 
 def test_an_interrupted_run_leaves_the_kubelets_restart_to_the_next(worker: Machine) -> None:

@@ -151,6 +151,25 @@ class TestMonitoring:
         late = 'ALERTS{alertname="CertificateExpires"}'
         assert self.ask(live, "query", query=late)["result"] == []
 
+    def test_none_of_its_programs_reads_secrets_of_other_namespaces(self, live: Live) -> None:
+        for account in live.get("serviceaccounts", "-n", monitoring.NAMESPACE):
+            name = account["metadata"]["name"]
+            user = f"--as=system:serviceaccount:{monitoring.NAMESPACE}:{name}"
+            for asked in (("list", "secrets"), ("create", "statefulsets")):
+                said = live.kubectl("auth", "can-i", *asked, "-n", "kube-system", user, check=False)
+                assert said.strip() == "no", f"{name} may {' '.join(asked)}"
+
+    def test_pods_of_other_namespaces_do_not_reach_it(self, live: Live) -> None:
+        if not live.get("networkpolicies", "-n", monitoring.NAMESPACE):
+            pytest.skip("the namespace has no policy")
+        url = f"http://{PROMETHEUS}.{monitoring.NAMESPACE}:9090/-/ready"
+        live.apply(pod("stranger", "sh", "-c", "exec httpd -f -p 8080 -h /etc"))
+        live.wait("pod/stranger")
+        fetch = ("exec", "stranger", "--", "wget", "-q", "-T", "5", "-O", "-")
+        assert live.kubectl(*fetch, "http://127.0.0.1:8080/hostname").strip() == "stranger"
+        assert live.kubectl(*fetch, url, check=False) == ""
+        live.kubectl("delete", "pod/stranger")
+
     def test_alertmanager_receives_the_alert_that_always_fires(self, live: Live) -> None:
         if not live.has("service", ALERTMANAGER, monitoring.NAMESPACE):
             pytest.skip("Alertmanager is not installed")

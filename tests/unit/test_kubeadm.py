@@ -84,9 +84,66 @@ def test_the_audit_log_can_be_switched(enabled: bool) -> None:
     assert ("audit-policy-file" in arguments) == enabled
 
 
+def authentication(**oidc: str) -> dict[str, Any]:
+    settings = {"issuerUrl": "https://sso.example.org", "clientId": "k8s", **oidc}
+    cluster = load({**MINIMAL, "oidc": settings if oidc else None}, "demo")
+    text = kubeadm.authentication_configuration(cluster.oidc)
+    document: dict[str, Any] = documents(text)["AuthenticationConfiguration"]
+    return document
+
+
+def test_without_a_login_the_api_says_how_it_is_and_nothing_else() -> None:
+    anonymous = authentication()["anonymous"]
+    assert anonymous["enabled"] is True
+    assert {each["path"] for each in anonymous["conditions"]} == {"/livez", "/readyz", "/healthz"}
+    assert api_server()["authentication-config"] == "/etc/kubernetes/authentication.yaml"
+
+
 def test_oidc_users_cannot_become_system_users() -> None:
-    arguments = api_server(oidc={"issuerUrl": "https://sso.example.org", "clientId": "k8s"})
-    assert arguments["oidc-username-prefix"] == "oidc:"
+    [issuer] = authentication(usernameClaim="email")["jwt"]
+    assert issuer["issuer"] == {"url": "https://sso.example.org", "audiences": ["k8s"]}
+    assert issuer["claimMappings"] == {
+        "username": {"claim": "email", "prefix": "oidc:"},
+        "groups": {"claim": "groups", "prefix": "oidc:"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("claim", "prefix", "used"),
+    [("sub", "-", ""), ("sub", "", "https://sso.example.org#"), ("email", "", "")],
+)
+def test_prefixes_of_users_mean_what_the_api_servers_flag_means(
+    claim: str, prefix: str, used: str
+) -> None:
+    [issuer] = authentication(usernameClaim=claim, usernamePrefix=prefix)["jwt"]
+    assert issuer["claimMappings"]["username"]["prefix"] == used
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+def test_namespaces_that_say_nothing_have_the_level_of_the_configuration(level: str) -> None:
+    text = kubeadm.admission_configuration(level)
+    [plugin] = documents(text)["AdmissionConfiguration"]["plugins"]
+    assert plugin["name"] == "PodSecurity"
+    assert plugin["configuration"]["defaults"]["enforce"] == level
+    assert plugin["configuration"]["exemptions"]["namespaces"] == ["kube-system"]
+    assert api_server()["admission-control-config-file"] == "/etc/kubernetes/admission.yaml"
+
+
+@pytest.mark.parametrize(("monitored", "address"), [(True, "0.0.0.0"), (False, "127.0.0.1")])
+def test_metrics_leave_a_node_only_for_the_monitoring(monitored: bool, address: str) -> None:
+    init = documents(init_file(addons={"monitoring": {"enabled": monitored}}))
+    cluster = init["ClusterConfiguration"]
+    for component in ("controllerManager", "scheduler"):
+        assert flags(cluster[component]["extraArgs"])["bind-address"] == address
+    etcd = flags(cluster["etcd"]["local"]["extraArgs"])
+    assert etcd["listen-metrics-urls"] == f"http://{address}:2381"
+    assert init["KubeProxyConfiguration"]["metricsBindAddress"] == f"{address}:10249"
+
+
+def test_no_component_of_the_control_plane_serves_profiles() -> None:
+    cluster = documents(init_file())["ClusterConfiguration"]
+    for component in ("apiServer", "controllerManager", "scheduler"):
+        assert flags(cluster[component]["extraArgs"])["profiling"] == "false"
 
 
 def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
@@ -96,6 +153,7 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     assert kubelet["failSwapOn"] is False
     assert kubelet["rotateCertificates"] is True
     assert kubelet["serverTLSBootstrap"] is True
+    assert kubelet["seccompDefault"] is True
 
 
 @pytest.mark.parametrize("encrypt", [True, False])

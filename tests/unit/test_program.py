@@ -668,7 +668,7 @@ def test_the_contract_names_everything_in_a_folder() -> None:
     scripts = {name for name in sent if (USERDATA / name).exists()}
     held = {name.rpartition("/")[2] for name in sent - scripts}
     held |= {name.partition("/")[0] for name in scripts}
-    assert {"proxy.env", "oidc-ca.crt", "cluster", "host_key"} <= held
+    assert {"proxy.env", "admission.yaml", "cluster", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
     assert {"KUBERNETES_PACKAGES", "IMAGE_REGISTRY", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
     contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))

@@ -40,6 +40,7 @@ watch_for_api() {
 finish_attempt() {
   step "wait for this control plane"
   wait_for_own_api
+  hide_kubelet_config
   end_attempt
   rm -f -- "$STATE_DIR/served"
 }

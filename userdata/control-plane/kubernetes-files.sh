@@ -19,14 +19,21 @@ copy_files() {
   done
 }
 
+# Before an upgrade: its manifests may name a new file already.
 update_files() {
-  local file
   step "files of the control plane"
   cmp -s -- "$FOLDER/pki/ca.crt" "$PKI/ca.crt" ||
     die "the CA certificate in the folder is not that of the cluster of which this machine is a member"
   copy_files
+}
+
+# The API server reads them when it starts. One that its manifest does not name yet is read when
+# kubeadm has written the next.
+reread_files() {
+  local file
   for file in "$FOLDER"/etc/*; do
-    if [[ -f $file ]] && changed "$KUBERNETES_DIR/${file##*/}"; then
+    file=$KUBERNETES_DIR/${file##*/}
+    if changed "$file" && grep -qF -- "${file#"$ROOT"}" "$MANIFESTS/kube-apiserver.yaml"; then
       restart_static_pod kube-apiserver
       return
     fi

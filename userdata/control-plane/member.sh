@@ -20,11 +20,12 @@ configure_member() {
   restore_api_server_certificate
   configure_api_proxy
   install_scripts
+  update_files
   if [[ $(kubelet_version) != "$KUBERNETES_VERSION" || $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
     upgrade
   fi
   install_programs
-  update_files
+  reread_files
   configure_kubeadm
   register_node
   refresh_kubelet_config

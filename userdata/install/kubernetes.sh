@@ -39,8 +39,10 @@ configure_kubelet() {
   local unit=$UNIT_DIR/kubelet.service drop_in=$UNIT_DIR/kubelet.service.d/10-kubeadm.conf
   step "the kubelet's unit"
   if [[ ! -f $ROOT/usr/lib/systemd/system/kubelet.service ]]; then
-    copy_file "$FILES/kubelet.service" "$unit" 0644
-    copy_file "$FILES/10-kubeadm.conf" "$drop_in" 0644
+    copy_file "$FILES/kubelet.service" "$unit" 0600
+    copy_file "$FILES/10-kubeadm.conf" "$drop_in" 0600
+  else
+    chmod 0600 -- "$ROOT"/usr/lib/systemd/system/kubelet.service{,.d/10-kubeadm.conf}
   fi
   read_units "$unit" "$drop_in"
   unit_enable kubelet.service

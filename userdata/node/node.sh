@@ -79,12 +79,18 @@ refresh_kubelet_config() {
   : >"$pending"
   run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
   rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run
+  hide_kubelet_config
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
     log "restarting the kubelet"
     systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   fi
   wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
   rm -f -- "$pending"
+}
+
+# kubeadm lets everyone read the kubelet's configuration.
+hide_kubelet_config() {
+  chmod 0600 -- "$ROOT/var/lib/kubelet/config.yaml"
 }
 
 # container_of POD: the id of the running container of a static pod.

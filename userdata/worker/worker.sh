@@ -76,6 +76,7 @@ join() {
   begin_attempt join
   run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} ||
     die "kubeadm join failed" kubelet.service
+  hide_kubelet_config
   end_attempt
   log "joined"
 }

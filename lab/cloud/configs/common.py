@@ -52,10 +52,21 @@ def credentials(user: str, secrets: Secrets) -> dict[str, Value]:
     }
 
 
+# The types that a credential's access rules name; a service without one refuses such a credential.
+SERVICE_TYPES = {
+    "cinder": "block-storage",
+    "glance": "image",
+    "neutron": "network",
+    "nova": "compute",
+    "placement": "placement",
+}
+
+
 def authtoken(user: str, secrets: Secrets) -> dict[str, Value]:
     """A [keystone_authtoken] section."""
     return {
         **credentials(user, secrets),
+        "service_type": SERVICE_TYPES[user],
         "www_authenticate_uri": f"{KEYSTONE}/v3",
         "memcached_servers": f"{LOOPBACK}:11211",
         "service_token_roles": "service",

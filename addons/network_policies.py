@@ -1,0 +1,48 @@
+"""Policies that say who may reach the pods of an add-on's namespace."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulumi_kubernetes.meta.v1 import LabelSelectorArgs
+from pulumi_kubernetes.networking.v1 import (
+    NetworkPolicyIngressRuleArgs,
+    NetworkPolicyPeerArgs,
+    NetworkPolicySpecArgs,
+)
+
+NAME = "default"
+
+# Namespaces whose pods reach those of an add-on's namespace.
+_ADMITTED: Mapping[str, Sequence[str]] = {
+    "headlamp": ("ingress",),
+    "kured": ("monitoring",),
+    "logging": ("monitoring",),
+    "monitoring": ("ingress", "kured"),
+    "snapshots": (),
+}
+
+
+def from_pods(namespace: str) -> NetworkPolicySpecArgs:
+    """Let in the pods of this namespace and of those that need it, and no others."""
+    own = NetworkPolicyPeerArgs(pod_selector=LabelSelectorArgs())
+    others = [
+        NetworkPolicyPeerArgs(
+            namespace_selector=LabelSelectorArgs(
+                match_labels={"kubernetes.io/metadata.name": other}
+            )
+        )
+        for other in _ADMITTED[namespace]
+    ]
+    return NetworkPolicySpecArgs(
+        pod_selector=LabelSelectorArgs(),
+        policy_types=["Ingress"],
+        ingress=[NetworkPolicyIngressRuleArgs(from_=[own, *others])],
+    )
+
+
+def from_nodes() -> dict[str, Any]:
+    """Let in the nodes, a CiliumNetworkPolicy: the API server passes users' requests on.
+
+    To Cilium a node is no address: no NetworkPolicy can name it.
+    """
+    return {"endpointSelector": {}, "ingress": [{"fromEntities": ["host", "remote-node"]}]}
