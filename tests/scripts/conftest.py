@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shlex
@@ -13,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from config import ports
 
@@ -70,9 +75,43 @@ with open(os.path.join(here, "login"), "a") as login:
 sys.stdout.write({status!r})
 """
 
+# Puts the id of the last token, which is in the name of its Secret, into the rule's output.
+BY_TOKEN = """
+import re
+with open(here + "/calls") as calls:
+    tokens = re.findall(r"name: bootstrap-token-([a-z0-9]+)", calls.read())
+rule["prints"] = rule["prints"].replace("TOKEN", tokens[-1] if tokens else "")
+"""
+
+# As kubeadm: waits for its certificate. One that it never gets is given up.
+UNTIL_APPROVED = """
+import time
+for _ in range(200):
+    with open(here + "/calls") as calls:
+        text = calls.read()
+    if "certificate approve" in text or text.count("get certificatesigningrequests") > 1:
+        break
+    time.sleep(0.05)
+"""
+
 # These two are called for every line: the shell that starts fastest.
 LOGGER = '#!/bin/sh\nprintf "%s\\n" "$*" >>"${0%/*}/journal"\n'
 SYSTEMD_CAT = '#!/bin/sh\ncat >>"${0%/*}/journal"\n'
+
+
+def signing_request(
+    common_name: str, *names: x509.GeneralName, organization: str = "system:nodes"
+) -> str:
+    """A CertificateSigningRequest as the API shows it."""
+    subject = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
+        x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+    ]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signed = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 class Result:
@@ -162,6 +201,15 @@ class Machine:
         """Give it the real openssl, and the key of its backups."""
         (self.fakes / "openssl").unlink()
         subprocess.run(MAKE_BACKUP_KEY, cwd=self.folder, capture_output=True, check=True)
+
+    def requests(self, join: str, *lines: str) -> None:
+        """Let the API have these requests while the command `join` runs.
+
+        TOKEN in them stands for the id of the token that it joins with.
+        """
+        (self.fakes / "openssl").unlink()
+        self.answer(join, does=UNTIL_APPROVED)
+        self.answer("get certificatesigningrequests", "".join(lines), does=BY_TOKEN)
 
     def run(self, script: str, *arguments: str, stdin: str = "") -> Result:
         return self.bash(["bash", f"./{script}", *arguments], stdin)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from addons.monitoring.alerts import EXPIRY_METRIC
-from tests.scripts.conftest import COMMON, Machine, Result
+from tests.scripts.conftest import COMMON, Machine, Result, signing_request
 
 STATE = "var/lib/openstack-kubernetes"
 PKI = "etc/kubernetes/pki"
@@ -236,19 +236,6 @@ def test_the_expiry_of_each_is_reported_for_the_alert(machine: Machine) -> None:
 # --- serving certificates -----------------------------------------------------------------------
 
 
-def request(common_name: str, *names: x509.GeneralName, organization: str = "system:nodes") -> str:
-    """A CertificateSigningRequest as the API shows it."""
-    subject = [
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
-        x509.NameAttribute(NameOID.COMMON_NAME, common_name),
-    ]
-    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    signed = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
-
-
 WORKER = "system:node:demo-worker-0"
 OWN = (x509.DNSName("demo-worker-0"), x509.IPAddress(IPv4Address("10.8.0.40")))
 
@@ -262,21 +249,21 @@ def approve(machine: Machine, wanted: str, user: str = WORKER) -> list[str]:
 
 
 def test_a_kubelet_gets_a_certificate_for_its_own_name_and_address(machine: Machine) -> None:
-    assert approve(machine, request(WORKER, *OWN))
+    assert approve(machine, signing_request(WORKER, *OWN))
 
 
 @pytest.mark.parametrize(
     ("user", "wanted"),
     [
-        (WORKER, request(WORKER, *OWN, x509.IPAddress(IPv4Address("10.8.0.21")))),
-        (WORKER, request(WORKER, *OWN, x509.DNSName("demo-control-plane-0"))),
-        (WORKER, request("system:node:demo-control-plane-0", *OWN)),
-        (WORKER, request(WORKER, *OWN, organization="system:masters")),
-        (WORKER, request(WORKER)),
+        (WORKER, signing_request(WORKER, *OWN, x509.IPAddress(IPv4Address("10.8.0.21")))),
+        (WORKER, signing_request(WORKER, *OWN, x509.DNSName("demo-control-plane-0"))),
+        (WORKER, signing_request("system:node:demo-control-plane-0", *OWN)),
+        (WORKER, signing_request(WORKER, *OWN, organization="system:masters")),
+        (WORKER, signing_request(WORKER)),
         (WORKER, "bm8gcmVxdWVzdA=="),
-        ("system:node:stray", request("system:node:stray", x509.DNSName("stray"))),
-        ("system:node:unknown", request("system:node:unknown", x509.DNSName("unknown"))),
-        ("demo-worker-0", request(WORKER, *OWN)),
+        ("system:node:stray", signing_request("system:node:stray", x509.DNSName("stray"))),
+        ("system:node:unknown", signing_request("system:node:unknown", x509.DNSName("unknown"))),
+        ("demo-worker-0", signing_request(WORKER, *OWN)),
     ],
     ids=[
         "another's address", "another's name", "another node", "another group", "no names",
@@ -291,7 +278,7 @@ def test_no_one_gets_a_certificate_for_another_node(
 
 def test_one_bad_request_does_not_hold_up_the_others(machine: Machine) -> None:
     machine.answer("get nodes", "demo-worker-0 10.8.0.40\n")
-    good, bad = request(WORKER, *OWN), request(WORKER, x509.DNSName("other"))
+    good, bad = signing_request(WORKER, *OWN), signing_request(WORKER, x509.DNSName("other"))
     machine.answer(
         "get certificatesigningrequests", f"csr-1 {WORKER} {bad}\ncsr-2 {WORKER} {good}\n"
     )
@@ -300,6 +287,6 @@ def test_one_bad_request_does_not_hold_up_the_others(machine: Machine) -> None:
 
 
 def test_the_label_that_is_trusted_is_one_that_kubelets_cannot_set(machine: Machine) -> None:
-    approve(machine, request(WORKER, *OWN))
+    approve(machine, signing_request(WORKER, *OWN))
     asked = machine.called("get nodes")[0]
     assert "node-restriction\\.kubernetes\\.io/" in asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -24,14 +26,31 @@ def test_a_token_expires_is_secret_and_is_deleted(machine: Machine) -> None:
     assert not machine.called(secret)
     manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
     assert yaml.safe_load(manifest)["stringData"]["token-secret"] == secret
-    assert "auth-extra-groups: system:bootstrappers:kubeadm:default-node-token" in manifest
     assert "expiration: 20" in manifest
-    # As the API server and kubeadm know them.
+    # As the API server knows it.
     assert 'usage-bootstrap-authentication: "true"' in manifest
-    assert 'usage-bootstrap-signing: "true"' in manifest
     assert machine.calls[-1].endswith(
         f"delete secret bootstrap-token-{token_id} --ignore-not-found"
     )
+
+
+def test_the_group_of_tokens_is_not_kubeadms_and_has_its_rights_before_one_exists(
+    machine: Machine,
+) -> None:
+    machine.write("kubeconfig", "")
+    cluster(machine, "mint_token")
+    machine.order("apply --server-side", "create -f -")
+    [applied] = machine.called("apply --server-side")
+    rights = Path(applied.rsplit("-f ", 1)[1])
+    groups = {
+        subject["name"]
+        for rule in yaml.safe_load_all(rights.read_text())
+        for subject in rule.get("subjects", ())
+    }
+    manifest = next(e["stdin"] for e in machine.recorded if " create -f -" in e["line"])
+    assert groups == {yaml.safe_load(manifest)["stringData"]["auth-extra-groups"]}
+    # kubeadm has a controller approve all that this one asks for.
+    assert not groups & {"system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token"}
 
 
 @pytest.mark.parametrize("drawn", ["700000", "12e456"])

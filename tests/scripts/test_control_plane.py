@@ -21,6 +21,7 @@ from tests.scripts.conftest import (
     STORE,
     Machine,
     Result,
+    signing_request,
 )
 
 CONFIG = "var/lib/kubelet/config.yaml"
@@ -36,6 +37,9 @@ MEMBERS = (
 OWN_MEMBER = (
     "22, started, demo-control-plane-0, https://10.8.0.21:2380, https://10.8.0.21:2379, false\n"
 )
+
+# kubeadm's init and upgrade let a controller approve all that tokens of its own group ask for.
+END_OF_AUTO_APPROVAL = "delete clusterrolebinding kubeadm:node-autoapprove-bootstrap"
 
 # What the cluster has stored is what the folder says.
 ANNOTATION = "openstack-kubernetes-configuration"
@@ -127,6 +131,7 @@ def test_with_no_other_control_plane_the_designated_one_initializes(
     machine.order("fake-install all", "systemctl is-enabled", "kubeadm init --config")
     command = machine.called("kubeadm init --config")[0]
     assert "--skip-token-print" in command
+    machine.order("kubeadm init", END_OF_AUTO_APPROVAL)
     assert "show-join-command" in command
     assert "--ignore-preflight-errors=Swap" in command
     assert machine.has(f"{STATE}/member")
@@ -326,6 +331,23 @@ def test_a_cluster_that_answers_is_joined(make: Callable[..., Machine]) -> None:
     assert "token: " in (machine.fakes / "seen").read_text()
     assert not machine.has("run/openstack-kubernetes/discovery.conf")
     machine.order("create -f -", "kubeadm join", "delete secret bootstrap-token-")
+
+
+def test_one_that_joins_approves_the_certificate_of_its_own_node_only(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    others(machine, a24=READY)
+    other, own = (signing_request(f"system:node:demo-control-plane-{index}") for index in (1, 0))
+    machine.requests(
+        "^kubeadm join",
+        f"csr-1 system:bootstrap:TOKEN {other}\n",
+        f"csr-2 system:bootstrap:TOKEN {own}\n",
+    )
+    result = configure(machine)
+    assert result.status == 0, result
+    machine.order("create -f -", "certificate approve csr-2", "delete secret bootstrap-token-")
+    assert not machine.called("certificate approve csr-1")
 
 
 # What kubeadm join leaves behind, as far as the script looks at it.
@@ -640,7 +662,8 @@ def test_nothing_to_do_does_nothing(make: Callable[..., Machine]) -> None:
     assert configure(machine).status == 0
     result = configure(machine)
     assert result.status == 0
-    assert [line for line in machine.called("kubeadm") if "fake-install" not in line] == [
+    by_kubeadm = [line for line in machine.calls if line.startswith("kubeadm ")]
+    assert [line for line in by_kubeadm if "fake-install" not in line] == [
         "kubeadm upgrade node phase kubelet-config"
     ]
     assert not machine.called("restart")
@@ -862,6 +885,7 @@ def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> Non
     machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.2\n")
     assert configure(machine).status == 0
     machine.order("fake-install kubeadm", "kubeadm upgrade apply --yes", "fake-install all")
+    machine.order("kubeadm upgrade apply --yes", END_OF_AUTO_APPROVAL)
     assert machine.called("kubeadm upgrade apply")[0].endswith(" v1.36.3")
 
 

@@ -88,6 +88,32 @@ def test_an_interrupted_join_is_cleaned_up_first(worker: Machine, left: str) -> 
     assert not worker.has(f"{STATE}/attempt")
 
 
+def test_an_interrupted_join_whose_kubelet_is_in_the_cluster_is_finished(worker: Machine) -> None:
+    worker.place(f"{STATE}/attempt", "join\n")
+    worker.place("etc/kubernetes/kubelet.conf")
+    token = worker.place("etc/kubernetes/bootstrap-kubelet.conf", "token")
+    result = worker.run("worker/worker.sh", "finish")
+    assert result.status == 0, result
+    assert not worker.called("kubeadm")
+    assert not token.exists()
+    assert worker.run("worker/worker.sh", "state").stdout == "joined\n"
+
+
+def test_a_join_that_was_not_interrupted_is_not_finished(worker: Machine) -> None:
+    result = worker.run("worker/worker.sh", "finish")
+    assert result.status == 1
+    assert "no join was interrupted on this machine" in result.log
+    assert not worker.has(f"{STATE}/member")
+
+
+def test_a_join_is_not_finished_by_a_kubelet_that_the_cluster_refuses(worker: Machine) -> None:
+    worker.place(f"{STATE}/attempt", "join\n")
+    worker.answer("get node demo-worker-0", status=1)
+    worker.answer("^systemctl restart kubelet", status=1)
+    assert worker.run("worker/worker.sh", "finish").status == 1
+    assert not worker.has(f"{STATE}/member")
+
+
 def test_a_failed_join_is_repeated_from_the_start(worker: Machine) -> None:
     worker.answer("^kubeadm join", status=1, complains="no route\n", times=1)
     worker.answer("^journalctl .*kubelet", "kubelet says why\n")

@@ -24,6 +24,10 @@ source "$HERE/cluster/pods.sh"
 source "$HERE/cluster/tokens.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/labels.sh
 source "$HERE/cluster/labels.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/requests.sh
+source "$HERE/cluster/requests.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/client-certificates.sh
+source "$HERE/cluster/client-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
 source "$HERE/cluster/serving-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/workers.sh

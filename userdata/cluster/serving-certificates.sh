@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The kubelets' serving certificates, which the cluster's CA signs. Sourced, never run.
+# The kubelets' serving certificates, which the cluster's CA signs. Sourced, never run; after
+# requests.sh.
+# shellcheck disable=SC2154 # which sets request_*
 #
 # Root on one node must not get a certificate for another one's address. So a request is approved
 # only if it names nothing but the node that sent it and the address that the node's label says,
@@ -43,7 +45,7 @@ approve_requests() {
       kube certificate approve "$name" >/dev/null || return
       log "approved the serving certificate of $node"
     fi
-  done < <(serving_requests)
+  done < <(pending_requests "$SERVING_SIGNER")
 }
 
 # read_addresses: sets `address` by the names of the nodes.
@@ -55,24 +57,18 @@ read_addresses() {
   done <<<"$text"
 }
 
-serving_requests() {
-  kube get certificatesigningrequests --field-selector "spec.signerName=$SERVING_SIGNER" \
-    -o go-template='{{range .items}}{{if not .status.conditions}}{{.metadata.name}} {{.spec.username}} {{.spec.request}}{{"\n"}}{{end}}{{end}}'
-}
-
 # request_is_sound NODE ADDRESS REQUEST
 request_is_sound() {
-  local text subject name
+  local name
   local -a names
   if [[ -z $2 ]]; then
     log "$1 asks for a serving certificate, but its Node has no label $ADDRESS_LABEL: not approved"
     return 1
   fi
-  text=$(base64 -d <<<"$3" | openssl req -noout -verify -subject -nameopt RFC2253 -text 2>/dev/null) || return
-  subject=$(sed -n 's/^subject=//p' <<<"$text")
-  IFS=', ' read -ra names < <(sed -n '/Subject Alternative Name/{n;s/IP Address:/IP:/g;p}' <<<"$text")
-  if [[ $subject != "CN=system:node:$1,O=system:nodes" || ${#names[@]} == 0 ]]; then
-    log "$1 asks for a certificate of \"$subject\", which no kubelet does: not approved"
+  read_request "$3" || return
+  IFS=', ' read -ra names < <(sed -n '/Subject Alternative Name/{n;s/IP Address:/IP:/g;p}' <<<"$request_text")
+  if [[ $request_subject != "$(kubelet_subject "$1")" || ${#names[@]} == 0 ]]; then
+    log "$1 asks for a certificate of \"$request_subject\", which no kubelet does: not approved"
     return 1
   fi
   for name in "${names[@]}"; do

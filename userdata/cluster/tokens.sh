@@ -4,6 +4,9 @@
 # mint_token: sets `token`, which is valid for 15 minutes and deleted when this script ends.
 mint_token() {
   local secret
+  # A cluster of an earlier release does not have them.
+  kube apply --server-side --force-conflicts --field-manager=openstack-kubernetes \
+    -f "$HERE/cluster/files/join-rights.yaml" >/dev/null || return
   token_id=$(random_text 6)
   secret=$(random_text 16)
   token=$token_id.$secret
@@ -21,8 +24,7 @@ stringData:
   token-secret: "$secret"
   expiration: $(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)
   usage-bootstrap-authentication: "true"
-  usage-bootstrap-signing: "true"
-  auth-extra-groups: system:bootstrappers:kubeadm:default-node-token
+  auth-extra-groups: system:bootstrappers:openstack-kubernetes
 EOT
 }
 

@@ -14,14 +14,30 @@ join_worker() {
     return
   fi
   if [[ -n $node_exists && $state == new ]]; then
+    if [[ -n ${PROVIDER_ID:-} && $node_provider == "$PROVIDER_ID" ]]; then
+      finish_join
+      return
+    fi
     [[ $node_ready != True || -z $node_address || $node_address == "$NODE_IP" ]] ||
       die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
     log "deleting the Node of an earlier machine of this name"
     kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
   fi
   mint_token || die "no join token could be created"
-  discovery | on_node_script join || die "$NODE_NAME could not join: the reason is above"
+  with_approval send_discovery || die "$NODE_NAME could not join: the reason is above"
   delete_token
+}
+
+send_discovery() {
+  discovery | on_node_script join
+}
+
+# The Node is that of this very server, so its kubelet has its certificate, and only the end of its
+# join was interrupted. Nothing that it says gets it another token.
+finish_join() {
+  log "the Node of this server exists, but the machine has not finished its join"
+  on_node_script finish </dev/null ||
+    die "$NODE_NAME says that it has not joined, but its Node belongs to this same server ($PROVIDER_ID): it gets no token, because someone else may be root there. If its machine was reset by hand, delete the Node, then run again: kubectl delete node $NODE_NAME"
 }
 
 # Waiting helps while nothing answers, not after a refusal: sshd stops answering someone whom it has

@@ -30,6 +30,10 @@ source "$HERE/cluster/tokens.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/requests.sh
+source "$HERE/cluster/requests.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/client-certificates.sh
+source "$HERE/cluster/client-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
 source "$HERE/cluster/serving-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
@@ -110,6 +114,7 @@ configure() {
     prepare_etcd_volume
     enter_cluster
   fi
+  end_auto_approval
   trust_kubelet
   configure_certificates
   configure_backups

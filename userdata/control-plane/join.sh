@@ -53,7 +53,8 @@ join_once() {
   at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
   (umask 077 && discovery >"$RUN_DIR/discovery.conf")
   begin_attempt join
-  run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} || status=$?
+  with_approval run kubeadm join --config "$FOLDER/kubeadm-join.yaml" ${flags[@]+"${flags[@]}"} ||
+    status=$?
   rm -f -- "$RUN_DIR/discovery.conf"
   delete_token
   return "$status"

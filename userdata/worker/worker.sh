@@ -4,6 +4,7 @@
 #   worker.sh configure   everything except joining: programs, node-local HAProxy, kubeadm's file; on a
 #                         node that has joined, applies what changed, except another version
 #   worker.sh join        joins by the discovery kubeconfig on standard input
+#   worker.sh finish      ends an interrupted join of a kubelet that is in the cluster
 #   worker.sh upgrade     upgrades a node that has joined, which should be drained
 #   worker.sh state       prints "joined" or "new"
 #   worker.sh reset       removes everything of the cluster from the machine
@@ -81,6 +82,14 @@ join() {
   log "joined"
 }
 
+# The kubelet starts after kubeadm has written all its files, and has its certificate since then.
+finish() {
+  is_member || was_interrupted || die "no join was interrupted on this machine"
+  rejoin || die "the kubelet does not reach the cluster" kubelet.service
+  rm -f -- "$KUBERNETES_DIR/bootstrap-kubelet.conf"
+  end_attempt
+}
+
 # A node that has joined only needs a running kubelet and its Node; if the Node was deleted, the
 # kubelet registers it again when it starts.
 rejoin() {
@@ -104,15 +113,16 @@ node_exists() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
 case $VERB in
-  configure | join | upgrade | reset)
+  configure | join | finish | upgrade | reset)
     lock
     case $VERB in
       configure) configure ;;
       join) join ;;
+      finish) finish ;;
       upgrade) upgrade ;;
       reset) reset_node ;;
     esac
     ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: worker.sh configure|join|upgrade|state|reset" ;;
+  *) die "usage: worker.sh configure|join|finish|upgrade|state|reset" ;;
 esac

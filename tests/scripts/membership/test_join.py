@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scripts.conftest import Machine, Result
+from tests.scripts.conftest import Machine, Result, signing_request
 from tests.scripts.membership.conftest import (
     CORDON,
     UNCORDON,
@@ -35,6 +35,98 @@ def test_a_new_worker_joins_with_a_token_of_its_own(make: Callable[..., Machine]
     assert "server: https://api.demo.internal:7443" in sent
     token = sent.split("token: ")[1].split()[0].strip('"')
     assert not machine.called(token.split(".")[1])
+
+
+OWN = "system:node:demo-worker-0"
+
+
+def join_with_requests(machine: Machine, *requests: str) -> Result:
+    """A new worker joins while the API has these requests."""
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", "", times=1)
+    machine.requests("^ssh .*worker.sh join", *requests)
+    result = join(machine)
+    assert result.status == 0, result
+    [listed, *_] = machine.called("get certificatesigningrequests")
+    assert "spec.signerName=kubernetes.io/kube-apiserver-client-kubelet" in listed
+    return result
+
+
+def decided(machine: Machine) -> list[str]:
+    return [line.split("certificate ")[1] for line in machine.called(" certificate ")]
+
+
+def test_a_worker_that_joins_gets_the_certificate_of_its_node(make: Callable[..., Machine]) -> None:
+    machine = make()
+    own = f"csr-1 system:bootstrap:TOKEN {signing_request(OWN)}\n"
+    result = join_with_requests(machine, own, own.replace("csr-1", "csr-2"))
+    assert decided(machine) == ["approve csr-1"]
+    assert "approved the client certificate of demo-worker-0" in result.log
+    machine.order("create -f -", "certificate approve", "delete secret bootstrap-token-")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        signing_request("system:node:demo-control-plane-0"),
+        signing_request(OWN, organization="system:masters"),
+        "bm8gcmVxdWVzdA==",
+    ],
+    ids=["another node", "another group", "no request"],
+)
+def test_what_a_token_asks_for_besides_is_denied(make: Callable[..., Machine], wanted: str) -> None:
+    machine = make()
+    result = join_with_requests(
+        machine,
+        f"csr-1 system:bootstrap:TOKEN {wanted}\n",
+        f"csr-2 system:bootstrap:TOKEN {signing_request(OWN)}\n",
+    )
+    assert decided(machine) == ["deny csr-1", "approve csr-2"]
+    assert "which is not its own: denied" in result.log
+
+
+@pytest.mark.parametrize("user", ["system:bootstrap:abcdef", OWN, "system:node:demo-worker-1"])
+def test_no_one_but_the_token_gets_the_certificate(make: Callable[..., Machine], user: str) -> None:
+    machine = make()
+    join_with_requests(machine, f"csr-1 {user} {signing_request(OWN)}\n")
+    assert decided(machine) == []
+
+
+SERVER = "openstack:///7f3c"
+
+
+@pytest.fixture
+def unchanged(make: Callable[..., Machine]) -> Machine:
+    """A worker that says that it is new, on the server that its Node is of."""
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("^ssh .*worker.sh state", "new\n")
+    machine.answer("get node demo-worker-0", node("demo-worker-0", provider=SERVER))
+    return machine
+
+
+def test_a_server_that_is_a_node_already_gets_no_other_token(unchanged: Machine) -> None:
+    unchanged.answer("^ssh .*worker.sh finish", status=1, complains="no join was interrupted\n")
+    result = join(unchanged)
+    assert result.status == 1
+    assert "no join was interrupted" in result.log
+    assert f"its Node belongs to this same server ({SERVER}): it gets no token" in result.log
+    assert "delete the Node, then run again: kubectl delete node demo-worker-0" in result.log
+    for never in ("create -f -", "delete node", "worker.sh join"):
+        assert not unchanged.called(never)
+
+
+def test_an_interrupted_join_ends_without_another_token(unchanged: Machine) -> None:
+    result = join(unchanged)
+    assert result.status == 0, result
+    unchanged.order("worker.sh state", "worker.sh finish")
+    for never in ("create -f -", "delete node", "worker.sh join"):
+        assert not unchanged.called(never)
+
+
+def test_another_server_of_this_name_takes_the_place_of_its_node(unchanged: Machine) -> None:
+    unchanged.answer("get node demo-worker-0", node("demo-worker-0", provider="openstack:///0aa1"))
+    assert join(unchanged).status == 0
+    unchanged.order("delete node demo-worker-0", "create -f -", "worker.sh join")
 
 
 def test_a_node_serves_with_a_certificate_of_the_cluster_before_it_gets_pods(
