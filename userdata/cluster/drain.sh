@@ -73,12 +73,13 @@ drain() {
 }
 
 # The kubelet does not answer, so a drain would wait forever. The machine may be cut off and write to
-# its volumes: its pods must not run anywhere else before it is stopped. Of a server, the program
-# makes sure after this script; of any other machine, kubeadm's reset or a person.
+# its volumes: its pods must not run anywhere else before it is stopped, which kubeadm's reset does.
+# If that is not possible, the program stops a server after this script, and a person any other
+# machine.
 abandon_dead_node() {
   step "abandon a dead node"
   reset_machine
-  if [[ -n ${PROVIDER_ID:-} ]]; then
+  if [[ $machine_is_reset == false && -n ${PROVIDER_ID:-} ]]; then
     fence=true
     return
   fi
