@@ -697,6 +697,19 @@ def test_a_changed_configuration_is_stored_and_made_into_manifests(
     assert not machine.called("init phase")
 
 
+def test_a_configuration_is_stored_once_the_api_server_allows_it(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    # What kubeadm makes of an API server that has not read the roles yet.
+    missing = "the ClusterRoleBinding for the kubeadm:cluster-admins Group is missing"
+    machine.answer("init phase upload-config", status=1, complains=missing, times=2)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert len(machine.called("init phase upload-config")) == 3
+    machine.order("init phase upload-config", "init phase control-plane all")
+
+
 CERTIFICATE = (
     "for end in ('crt', 'key'):\n"
     "    open(f'{here}/../root/etc/kubernetes/pki/apiserver.{end}', 'w')\n"

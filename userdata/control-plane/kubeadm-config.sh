@@ -14,7 +14,10 @@ configure_kubeadm() {
     manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
     container[$pod]=$(container_of "$pod")
   done
-  run kubeadm init phase upload-config all --config "$config" || die "kubeadm could not store its configuration in the cluster"
+  # A new kubelet may be restarting the API server at this moment, which refuses all at first.
+  wait_for "${RESTART_TIMEOUT:-180}" "the cluster to store kubeadm's configuration" \
+    run kubeadm init phase upload-config all --config "$config" ||
+    die "kubeadm could not store its configuration in the cluster: the reason is above"
   reissue_api_server_certificate "$config"
   run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
   write_etcd_manifest "$config"
