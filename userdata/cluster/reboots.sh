@@ -11,7 +11,7 @@ HOLD_SECONDS=3600
 # wait_for_reboots: until kured reboots no other node; then it begins with none for an hour.
 wait_for_reboots() {
   step "wait for reboots"
-  wait_for "${REBOOT_TIMEOUT:-2700}" "kured" hold_reboots ||
+  wait_for "${REBOOT_TIMEOUT:-2100}" "kured" hold_reboots ||
     die "$obstacle. If it does not reboot: kubectl -n kured annotate daemonset kured $KURED_LOCK-. Then run again"
 }
 
