@@ -119,7 +119,7 @@ class ControlPlane(pulumi.ComponentResource):
     ) -> Node:
         context, cluster = self._context, self._context.cluster
         host_key = machine.install_host_key(
-            machine.ssh(machine.host_keys.one_time.public_key_openssh),
+            machine.ssh(machine.one_time_host_key),
             via=context.gateway.ssh,
             after=context.gateway.ready,
         )
@@ -133,7 +133,7 @@ class ControlPlane(pulumi.ComponentResource):
                 address=machine.address,
                 machine_id=machine.server.id,
                 provider_id=machine.provider_id,
-                ssh=machine.ssh(machine.host_keys.permanent.public_key_openssh),
+                ssh=machine.ssh(machine.host_key.public_key_openssh),
                 files={
                     **scripts("cluster", "backup"),
                     **backups.files(cluster.backup, self._backup_secret_key, context.pki),

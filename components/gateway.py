@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pulumi
 import pulumi_openstack as openstack
+import pulumi_tls as tls
 
 from components.context import Context
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import reboot_variables
-from components.pki import HostKeys
+from components.pki import permanent_host_key
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
     CommandOnDelete,
@@ -53,8 +54,8 @@ class Gateway(pulumi.ComponentResource):
         self._dns_record()
         group = server_group(name, cluster.gateway.server_group_policy, self._child)
         # Whichever gateway is active, the floating IP must show the same host key.
-        shared = HostKeys(name, self._child)
-        self.ssh = self._ssh(shared.permanent.public_key_openssh, ports.SSH)
+        shared = permanent_host_key(name, self._child)
+        self.ssh = self._ssh(shared.public_key_openssh, ports.SSH)
 
         self.ssh_command = pulumi.Output.format(
             "ssh -J {0}@{1} {0}@ADDRESS  # addresses: pulumi stack output nodes",
@@ -140,7 +141,7 @@ class Gateway(pulumi.ComponentResource):
     def _machine(
         self,
         index: int,
-        host_keys: HostKeys,
+        host_key: tls.PrivateKey,
         group: openstack.compute.ServerGroup,
         handovers: Turns,
     ) -> Machine:
@@ -157,7 +158,7 @@ class Gateway(pulumi.ComponentResource):
                 address=str(cluster.addresses.gateways[index]),
                 moving_addresses=[str(cluster.addresses.vip)],
                 server_group=group,
-                host_keys=host_keys,
+                host_key=host_key,
                 # A gateway must work before the first SSH connection, which comes through it.
                 boot_files={**scripts("lib", "gateway"), **self._files(index)},
                 boot_packages=["haproxy", "keepalived"],
@@ -198,14 +199,14 @@ class Gateway(pulumi.ComponentResource):
     ) -> pulumi.Resource:
         port = ports.FIRST_GATEWAY_SSH + index
         host_key = machine.install_host_key(
-            self._ssh(machine.host_keys.one_time.public_key_openssh, port),
+            self._ssh(machine.one_time_host_key, port),
             via=None,
             after=[association],
         )
         return Script(
             f"{machine.name}-configure",
             "gateway/gateway.sh configure",
-            target=connection(self._ssh(machine.host_keys.permanent.public_key_openssh, port)),
+            target=connection(self._ssh(machine.host_key.public_key_openssh, port)),
             files={**scripts("lib", "install", "gateway"), **self._files(index)},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(

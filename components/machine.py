@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_openstack as openstack
+import pulumi_tls as tls
 
 from components.context import Context
 from components.image import first_seen_image
-from components.pki import HostKeys
+from components.pki import OneTimeHostKey, permanent_host_key
 from components.ssh import Script, SshTarget, connection, scripts
 from components.user_data import user_data
 from config.models.machines import Servers
 
+# Metadata of a server: the public half of its one-time host key.
+_ONE_TIME_HOST_KEY = "oneTimeHostKey"
 # Seconds for the host key, which takes one: the machine has booted when it begins.
 _HOST_KEY_SECONDS = 300
 
@@ -33,8 +36,8 @@ class MachineArgs:
     # Addresses that may move to this machine, besides its own.
     moving_addresses: Sequence[str] = ()
     server_group: openstack.compute.ServerGroup
-    # None: a pair of its own.
-    host_keys: HostKeys | None = None
+    # The permanent one; None: one of its own.
+    host_key: tls.PrivateKey | None = None
     boot_files: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     boot_packages: Sequence[str] = ()
     boot_commands: Sequence[Sequence[str]] = ()
@@ -68,14 +71,21 @@ class Machine:
         self._args = args
         self._opts = opts
         self._zone = args.servers.availability_zone(args.index)
-        self.host_keys = args.host_keys or HostKeys(args.name, opts)
+        self.host_key = args.host_key or permanent_host_key(args.name, opts)
         self.port = self._port()
         self.address: pulumi.Output[str] = (
             pulumi.Output.from_input(args.address)
             if args.address is not None
             else self.port.all_fixed_ips.apply(lambda addresses: addresses[0])
         )
-        self.server = self._server()
+        # The engine ignores it, unless it creates the server.
+        new = OneTimeHostKey.generate()
+        self.server = self._server(new)
+        # That of this very server, whichever run has created it. No machine shows the new one in
+        # its place.
+        self.one_time_host_key: pulumi.Output[str] = self.server.metadata.apply(
+            lambda metadata: (metadata or {}).get(_ONE_TIME_HOST_KEY, new.public)
+        )
         # As the cloud controller writes it into the Node.
         self.provider_id: pulumi.Output[str] = self.server.id.apply(
             lambda server: f"openstack:///{server}"
@@ -104,8 +114,8 @@ class Machine:
             files={
                 **scripts("lib", "host-key"),
                 "node.env": f"NODE_NAME='{self.name}'\n",
-                "host_key": self.host_keys.permanent.private_key_openssh,
-                "host_key.pub": self.host_keys.permanent.public_key_openssh,
+                "host_key": self.host_key.private_key_openssh,
+                "host_key.pub": self.host_key.public_key_openssh,
             },
             triggers=[self.server.id],
             seconds=_HOST_KEY_SECONDS,
@@ -169,7 +179,7 @@ class Machine:
             opts=self._opts,
         )
 
-    def _server(self) -> openstack.compute.Instance:
+    def _server(self, one_time: OneTimeHostKey) -> openstack.compute.Instance:
         args, context = self._args, self._context
         volume = args.servers.volume
         return openstack.compute.Instance(
@@ -195,8 +205,12 @@ class Machine:
             scheduler_hints=[
                 openstack.compute.InstanceSchedulerHintArgs(group=args.server_group.id)
             ],
-            metadata={"cluster": context.pki.cluster_id, "role": args.role},
-            user_data=self._user_data(),
+            metadata={
+                "cluster": context.pki.cluster_id,
+                "role": args.role,
+                _ONE_TIME_HOST_KEY: one_time.public,
+            },
+            user_data=self._user_data(one_time),
             config_drive=True,
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
@@ -206,25 +220,23 @@ class Machine:
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],
                     # A new text for user_data must not cost a running server.
-                    ignore_changes=["userData"],
+                    ignore_changes=["userData", f"metadata.{_ONE_TIME_HOST_KEY}"],
                 ),
             ),
         )
 
-    def _user_data(self) -> pulumi.Output[str]:
+    def _user_data(self, one_time: OneTimeHostKey) -> pulumi.Output[str]:
         args, context = self._args, self._context
         text: pulumi.Output[str] = pulumi.Output.all(
             public=context.pki.ssh_public_key,
-            host_key=self.host_keys.one_time.private_key_openssh,
-            host_public_key=self.host_keys.one_time.public_key_openssh,
             files=dict(args.boot_files),
         ).apply(
             lambda v: user_data(
                 name=args.name,
                 user=context.cluster.ssh_user,
                 ssh_public_key=v["public"],
-                host_key=v["host_key"],
-                host_public_key=v["host_public_key"],
+                host_key=one_time.private,
+                host_public_key=one_time.public,
                 files=v["files"],
                 mirrors=context.cluster.package_mirrors,
                 packages=args.boot_packages,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_random as random
 import pulumi_tls as tls
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 # kubeadm gives its own CAs ten years.
 CA_HOURS = 10 * 365 * 24
@@ -38,20 +40,33 @@ class Identity(KeyPair):
     user: str
 
 
-class HostKeys:
-    """The two SSH host keys of one machine.
+def permanent_host_key(name: str, opts: pulumi.ResourceOptions) -> tls.PrivateKey:
+    """The SSH host key that is sent over the connection that the one-time key vouches for.
 
-    They are of different types, so that sshd offers both at a time and each connection asks for
+    The two are of different types, so that sshd offers both at a time and each connection asks for
     the one that it means.
     """
+    return tls.PrivateKey(f"{name}-host-key", algorithm="ECDSA", ecdsa_curve="P256", opts=opts)
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions) -> None:
-        # In user_data; good for the first connection only.
-        self.one_time = tls.PrivateKey(f"{name}-one-time-host-key", algorithm="ED25519", opts=opts)
-        # Sent over the connection that the one-time key vouches for.
-        self.permanent = tls.PrivateKey(
-            f"{name}-host-key", algorithm="ECDSA", ecdsa_curve="P256", opts=opts
+
+@dataclass(frozen=True)
+class OneTimeHostKey:
+    """The SSH host key in user_data, good for the first connection only. OpenSSH's formats."""
+
+    public: str
+    private: str
+
+    @staticmethod
+    def generate() -> OneTimeHostKey:
+        """A new one, at each run: no resource would be replaced whenever its server is."""
+        key = ed25519.Ed25519PrivateKey.generate()
+        openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
         )
+        return OneTimeHostKey(key.public_key().public_bytes(*openssh).decode(), private.decode())
 
 
 class Pki(pulumi.ComponentResource):

@@ -82,7 +82,7 @@ class WorkerPool(pulumi.ComponentResource):
     def _server_node(self, machine: Machine) -> Node:
         gateway = self._context.gateway
         host_key = machine.install_host_key(
-            machine.ssh(machine.host_keys.one_time.public_key_openssh),
+            machine.ssh(machine.one_time_host_key),
             via=gateway.ssh,
             after=gateway.ready,
         )
@@ -91,7 +91,7 @@ class WorkerPool(pulumi.ComponentResource):
             address=machine.address,
             machine_id=machine.server.id,
             provider_id=machine.provider_id,
-            ssh=machine.ssh(machine.host_keys.permanent.public_key_openssh),
+            ssh=machine.ssh(machine.host_key.public_key_openssh),
             after=[host_key],
         )
 

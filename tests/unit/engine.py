@@ -60,6 +60,12 @@ class Recorded:
     replace_on_changes: Sequence[str]
     replacement_trigger: str
 
+    @property
+    def compared(self) -> Mapping[str, Any]:
+        """The inputs without those whose change the engine ignores; of a map, the whole one."""
+        ignored = {path.partition(".")[0] for path in self.ignore_changes}
+        return {key: value for key, value in self.inputs.items() if key not in ignored}
+
 
 @dataclass
 class Run:
@@ -90,6 +96,14 @@ class Run:
         return earlier.urn in seen
 
 
+# Kind -> what its provider adds to each.
+CLOUDS_OWN: Mapping[str, Mapping[str, Any]] = {
+    "Network": {"mtu": 1450},
+    "FloatingIp": {"address": "198.51.100.7"},
+    "ApplicationCredential": {"secret": "application-credential-secret"},
+}
+
+
 class Cloud(Mocks):
     """Answers as the providers would: ids, addresses, keys; and the stack's last outputs."""
 
@@ -105,8 +119,8 @@ class Cloud(Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The resource's inputs, and the values that its provider would add."""
-        state = dict(args.inputs)
         kind = args.typ.split(":")[-1]
+        state = {**args.inputs, **CLOUDS_OWN.get(kind, {})}
         match kind:
             case "PrivateKey":
                 state |= {
@@ -120,14 +134,11 @@ class Cloud(Mocks):
                 state["base64"] = f"{args.name} bytes"
             case "CertRequest":
                 state["certRequestPem"] = f"{args.name} request\n"
-            case "Network":
-                state["mtu"] = 1450
             case "Port":
                 state["allFixedIps"] = [args.inputs["fixedIps"][0].get("ipAddress") or "10.8.0.77"]
-            case "FloatingIp":
-                state["address"] = "198.51.100.7"
-            case "ApplicationCredential":
-                state["secret"] = "application-credential-secret"
+            case "Instance" if args.name in self._machines:
+                # As the engine does with what it ignores.
+                state["metadata"] = {**state["metadata"], "oneTimeHostKey": f"{args.name} had it"}
             case "Stash":
                 state["output"] = state["input"]
             case _:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 from pulumi.output import UNKNOWN
+from pulumi.runtime.mocks import MockResourceArgs
 
 from components import previous_outputs
 from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
-from tests.unit.engine import CLUSTER_ID, MINIMAL, Recorded, Run, run
+from tests.unit.engine import CLUSTER_ID, MINIMAL, Cloud, Recorded, Run, run
 
 ROOT = Path(__file__).parent.parent.parent
 SERVER = "instance:Instance"
@@ -381,8 +383,51 @@ def test_no_secret_is_in_a_command_line(fresh: Run) -> None:
 def test_user_data_contains_no_key_but_the_one_time_host_key(fresh: Run) -> None:
     for name, each in fresh.all(SERVER).items():
         keys = [line for line in each.inputs["userData"].splitlines() if "privateKey" in line]
-        assert len(keys) == 1, name
-        assert "one-time-host-key privateKey" in keys[0]
+        assert not keys, name
+        assert yaml.safe_load(each.inputs["userData"])["ssh_keys"].keys() == {
+            "ed25519_private",
+            "ed25519_public",
+        }
+        assert (name, "userData") in fresh.secret_inputs
+
+
+def one_time_host_key(of: Recorded) -> str:
+    """The public half of the key with which a server boots, if it fits the private one."""
+    keys: dict[str, str] = yaml.safe_load(of.inputs["userData"])["ssh_keys"]
+    private = serialization.load_ssh_private_key(keys["ed25519_private"].encode(), None)
+    openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    assert private.public_key().public_bytes(*openssh).decode() == keys["ed25519_public"]
+    return keys["ed25519_public"]
+
+
+def test_no_two_servers_boot_with_the_same_host_key_and_no_replacement_either(fresh: Run) -> None:
+    first, second = (
+        [one_time_host_key(each) for each in made.all(SERVER).values()] for made in (fresh, run())
+    )
+    assert len(first) == len(GATEWAYS) + len(NODES)
+    assert len({*first, *second}) == len(first) + len(second)
+
+
+def test_the_first_connection_asks_for_the_key_that_this_server_booted_with(updated: Run) -> None:
+    for name, made in updated.all(SERVER).items():
+        # Otherwise each update would replace the server, or change it.
+        assert {"userData", "metadata.oneTimeHostKey"} <= set(made.ignore_changes)
+        expected = f"{name} had it" if name in NODES else one_time_host_key(made)
+        asked = command(updated, f"{name}-host-key").inputs["connection"]["hostKey"]
+        assert asked == expected, name
+
+
+def test_a_server_that_never_said_its_key_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Cloud.new_resource
+
+    def without_metadata(cloud: Cloud, args: MockResourceArgs) -> tuple[str, dict[str, object]]:
+        made, state = answer(cloud, args)
+        return made, {**state, "metadata": {}} if args.typ.endswith(SERVER) else state
+
+    monkeypatch.setattr(Cloud, "new_resource", without_metadata)
+    earlier = run()
+    for name in earlier.all(SERVER):
+        assert command(earlier, f"{name}-host-key").inputs["connection"]["hostKey"], name
 
 
 def test_user_data_is_smaller_than_nova_allows(fresh: Run) -> None:
@@ -462,7 +507,8 @@ def test_another_generation_of_the_kubeconfig_changes_only_the_administrator(fre
         urn: each
         for urn, each in rotated.resources.items()
         for before in [fresh.resources[urn]]
-        if (each.inputs, each.replacement_trigger) != (before.inputs, before.replacement_trigger)
+        if (each.compared, each.replacement_trigger)
+        != (before.compared, before.replacement_trigger)
     }
     # The certificate follows from its request.
     key = rotated.one("PrivateKey", "demo-administrator")
