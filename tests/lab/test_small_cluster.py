@@ -292,7 +292,7 @@ def test_root_on_a_worker_does_not_become_a_control_plane(cluster: Cluster) -> N
     asked = cluster.kubectl("get", "csr", "stolen", "-o", "jsonpath={.spec.username}")
     assert asked.startswith("system:bootstrap:")
     assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
-    worker("sudo rm /root/stolen.* /root/token.conf /root/impostor")
+    worker("sudo rm /root/stolen.json /root/stolen.pem /root/token.conf /root/impostor")
 
 
 def execute(cluster: Cluster, pod: str, *command: str) -> str:
