@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.server
 import ipaddress
+import json
 import ssl
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -56,3 +58,29 @@ def certificate(folder: Path) -> Path:
         made.public_bytes(pem) + key.private_bytes(pem, private, serialization.NoEncryption())
     )
     return file
+
+
+@contextmanager
+def kubernetes_api(handler: type[Silent], pem: Path) -> Iterator[str]:
+    """The URL of an API server with this certificate; clients show the same one."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem)
+    tls.load_verify_locations(pem)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with served(handler, tls) as url:
+        yield url
+
+
+def kubeconfig(server: str, pem: Path) -> str:
+    """A kubeconfig as the stack's output has it."""
+    data = b64encode(pem.read_bytes()).decode()
+    cluster = {"server": server, "certificate-authority-data": data}
+    user = {"client-certificate-data": data, "client-key-data": data}
+    return json.dumps(
+        {
+            "current-context": "demo",
+            "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "admin"}}],
+            "clusters": [{"name": "demo", "cluster": cluster}],
+            "users": [{"name": "admin", "user": user}],
+        }
+    )

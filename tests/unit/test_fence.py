@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace as Thing
@@ -15,7 +13,7 @@ import pytest
 from openstack.exceptions import ConflictException, NotFoundException
 
 from commands import fence
-from tests.unit.http_servers import Silent, certificate, served
+from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
 
 NODE = "demo-worker-0"
 TAINT = {"key": fence.OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
@@ -101,32 +99,16 @@ def pem(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def api(pem: Path) -> Iterator[str]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pem)
-    with served(Api, tls) as url:
+    with kubernetes_api(Api, pem) as url:
         yield url
 
 
 @pytest.fixture
 def run(pem: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Nova], int]:
     """Run the command for the node, on this cloud."""
-    data = b64encode(pem.read_bytes()).decode()
 
     def run(nova: Nova, server: str = api) -> int:
-        kubeconfig = {
-            "current-context": "demo",
-            "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "admin"}}],
-            "clusters": [
-                {"name": "demo", "cluster": {"server": server, "certificate-authority-data": data}}
-            ],
-            "users": [
-                {
-                    "name": "admin",
-                    "user": {"client-certificate-data": data, "client-key-data": data},
-                }
-            ],
-        }
-        monkeypatch.setenv("KUBECONFIG_TEXT", json.dumps(kubeconfig))
+        monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(server, pem))
         monkeypatch.setattr(fence, "connect", lambda _: nova)
         return fence.main()
 

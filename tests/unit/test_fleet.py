@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import ssl
 import sys
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 import yaml
 
 from commands.fleet.__main__ import main
-from tests.unit.http_servers import Silent, certificate, served
+from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
@@ -66,9 +64,7 @@ def pem(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def api(pem: Path) -> Iterator[str]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pem)
-    with served(Api, tls) as url:
+    with kubernetes_api(Api, pem) as url:
         yield url
 
 
@@ -106,23 +102,8 @@ def fleet(
 
 
 def outputs_of(url: str, pem: Path) -> dict[str, Any]:
-    data = b64encode(pem.read_bytes()).decode()
-    user = "demo-administrator"
-    kubeconfig = {
-        "current-context": "demo",
-        "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": user}}],
-        "clusters": [
-            {"name": "demo", "cluster": {"server": url, "certificate-authority-data": data}}
-        ],
-        "users": [
-            {
-                "name": user,
-                "user": {"client-certificate-data": data, "client-key-data": data},
-            }
-        ],
-    }
     return {
-        "kubeconfig": json.dumps(kubeconfig),
+        "kubeconfig": kubeconfig(url, pem),
         "apiEndpoint": "https://198.51.100.7:6443",
         "clusterId": "demo-1a2b3c4d",
         "version": "0.1.0",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
-from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace as Thing
@@ -15,7 +13,7 @@ import pytest
 
 from commands import keep_volumes
 from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
-from tests.unit.http_servers import Silent, certificate, served
+from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
 
 
 def persistent_volume(volume: str, policy: str, driver: str | None) -> dict[str, Any]:
@@ -49,11 +47,7 @@ def pem(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def api(pem: Path) -> Iterator[str]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pem)
-    tls.load_verify_locations(pem)
-    tls.verify_mode = ssl.CERT_REQUIRED
-    with served(Api, tls) as url:
+    with kubernetes_api(Api, pem) as url:
         yield url
 
 
@@ -73,21 +67,6 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     return made
-
-
-def kubeconfig(server: str, pem: Path) -> str:
-    """As the stack's output has it."""
-    data = b64encode(pem.read_bytes()).decode()
-    cluster = {"server": server, "certificate-authority-data": data}
-    user = {"client-certificate-data": data, "client-key-data": data}
-    return json.dumps(
-        {
-            "current-context": "demo",
-            "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "admin"}}],
-            "clusters": [{"name": "demo", "cluster": cluster}],
-            "users": [{"name": "admin", "user": user}],
-        }
-    )
 
 
 def marked(cloud: MagicMock) -> set[str]:
