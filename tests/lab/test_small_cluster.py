@@ -197,45 +197,50 @@ def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
     assert cluster.up() == {}
 
 
-def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> None:
+def user_data(cluster: Cluster) -> dict[str, str]:
+    """Name of each server to its user_data, which Nova shows to administrators only."""
     outputs = cluster.stack.outputs()
+    names = [each["name"] for each in (*outputs["gateways"], *outputs["nodes"])]
+    read = "sudo cat /var/lib/cloud/instance/user-data.txt"
+    return {name: cluster.fleet("ssh", cluster.name, name, read) for name in names}
+
+
+def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> None:
     state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
-    keys = {
-        resource["urn"].rsplit("::", 1)[-1]: json.loads(
-            resource["outputs"]["privateKeyPem"]["plaintext"]
-        )
+    keys = [
+        json.loads(resource["outputs"][form]["plaintext"])
         for resource in json.loads(state)["deployment"]["resources"]
         if resource["type"].endswith(":PrivateKey")
-    }
-    assert keys
-    for server in openstack("server", "list"):
-        shown = openstack("server", "show", server["ID"], "--os-compute-api-version", "2.3")
-        user_data = base64.b64decode(shown["OS-EXT-SRV-ATTR:user_data"] or "").decode()
-        assert "one-time" not in user_data
-        assert outputs["sshPrivateKey"] not in user_data
-        for name, key in keys.items():
-            body = key.splitlines()[1]
-            assert body not in user_data, (server["Name"], name)
+        for form in ("privateKeyPem", "privateKeyOpenssh")
+        if form in resource["outputs"]
+    ]
+    secret = {line for key in keys for line in key.splitlines()[1:-1]}
+    found = user_data(cluster)
+    assert len(found) == 3
+    for name, text in found.items():
+        # Its own one-time key, which begins like every other one.
+        own = {line.strip() for line in text.splitlines()}
+        beginnings = {line for line in own if line.startswith("b3BlbnNzaC1rZXktdjE")}
+        assert len(beginnings) == 1, name
+        assert not (secret - beginnings) & own, name
 
 
-def boot_host_keys() -> dict[str, str]:
+def boot_host_keys(cluster: Cluster) -> dict[str, str]:
     """Name of each server to the SSH host key that it booted with."""
-    found = {}
-    for server in openstack("server", "list"):
-        shown = openstack("server", "show", server["ID"], "--os-compute-api-version", "2.3")
-        user_data = base64.b64decode(shown["OS-EXT-SRV-ATTR:user_data"])
-        found[server["Name"]] = yaml.safe_load(user_data)["ssh_keys"]["ed25519_public"]
-    return found
+    return {
+        name: yaml.safe_load(text)["ssh_keys"]["ed25519_public"]
+        for name, text in user_data(cluster).items()
+    }
 
 
 def test_every_server_boots_with_an_ssh_host_key_of_its_own_and_each_replacement_too(
     cluster: Cluster,
 ) -> None:
-    keys = [boot_host_keys()]
+    keys = [boot_host_keys(cluster)]
     for _ in range(2):
         changes = cluster.up("--replace", "**:Instance::small-worker-0")
         assert changes["replace"]
-        keys.append(boot_host_keys())
+        keys.append(boot_host_keys(cluster))
     assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
     assert len(set(keys[0].values())) == len(keys[0]) == 3
     assert len({each["small-worker-0"] for each in keys}) == 3
