@@ -44,7 +44,7 @@ class Installer:
         """Create a namespace with the Pod Security level that its pods need.
 
         Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
-        pod network than the program's own may not know nodes: there, everyone may.
+        pod network than the program's own might not recognize nodes: there, everyone may.
         """
         namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",

@@ -1,7 +1,7 @@
 """Stops the server of a dead node before its pods run anywhere else.
 
 `pulumi up` runs it after a node's drain and before its server is deleted; `pulumi destroy` does
-not. A drain deletes the Node, unless the machine does not answer: it may be cut off from the
+not. A drain deletes the Node, unless the machine does not answer: it may be isolated from the
 network, and its pods may still write to their volumes. This command lets Nova stop the server, and
 only then tells the cluster, by the taint `out-of-service`, which moves pods and volumes at once.
 If Nova cannot stop it, a person has to set this taint. In the environment:
@@ -21,22 +21,13 @@ from typing import Any
 import httpx
 from openstack.connection import Connection
 from openstack.exceptions import ConflictException, NotFoundException
-from tenacity import (
-    Retrying,
-    retry,
-    retry_if_exception_type,
-    retry_if_result,
-    stop_after_delay,
-    wait_fixed,
-)
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cloud.login import connect, login
-from commands.kubernetes_api import Administrator
+from commands.kubernetes_api import Administrator, patiently
 from config.errors import ConfigError
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-# Seconds for a request to the API, which a gateway that takes over needs a few of.
-PATIENCE = 30
 # Seconds for Nova, which gives the machine one minute to shut down before it switches it off.
 STOP_SECONDS = 300
 # Seconds for pods and volumes to leave the Node; the cluster looks every 20 s.
@@ -46,13 +37,6 @@ LEAVE_SECONDS = 180
 _OFF = ("SHUTOFF", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED", "DELETED")
 # A drain leaves their pods alone.
 _STAYS = ("DaemonSet", "Node")
-
-_patiently = retry(
-    retry=retry_if_exception_type(httpx.HTTPError),
-    wait=wait_fixed(2),
-    stop=stop_after_delay(PATIENCE),
-    reraise=True,
-)
 
 
 class StillRunningError(Exception):
@@ -73,7 +57,7 @@ class DeadNode:
         node = self._read()
         return None if node is None else list(node["spec"].get("taints", ()))
 
-    @_patiently
+    @patiently
     def take_out_of_service(self) -> None:
         """Let the cluster delete its pods by force and detach its volumes."""
         node = self._read()
@@ -91,7 +75,7 @@ class DeadNode:
             headers={"Content-Type": "application/merge-patch+json"},
         ).raise_for_status()
 
-    @_patiently
+    @patiently
     def left(self) -> list[str]:
         """The pods and volumes that are still on it, without those that a drain leaves alone."""
         on_node = {"fieldSelector": f"spec.nodeName={self._name}"}
@@ -110,14 +94,14 @@ class DeadNode:
             ),
         ]
 
-    @_patiently
+    @patiently
     def delete(self) -> None:
         """Delete the Node."""
         answer = self._api.delete(self._path)
         if answer.status_code != httpx.codes.NOT_FOUND:
             answer.raise_for_status()
 
-    @_patiently
+    @patiently
     def _read(self) -> dict[str, Any] | None:
         answer = self._api.get(self._path)
         if answer.status_code == httpx.codes.NOT_FOUND:

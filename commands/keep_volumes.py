@@ -13,24 +13,16 @@ import sys
 
 import httpx
 from openstack.connection import Connection
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cloud.login import connect, login
 from commands.cloud_cleanup import KEEP_MARK, volumes_of
-from commands.kubernetes_api import Administrator, KubeconfigError
+from commands.kubernetes_api import Administrator, KubeconfigError, patiently
 from config.errors import ConfigError
 
 CSI_DRIVER = "cinder.csi.openstack.org"
-# Seconds: a gateway that takes over needs a few.
-PATIENCE = 30
 
 
-@retry(
-    retry=retry_if_exception_type(httpx.HTTPError),
-    wait=wait_fixed(2),
-    stop=stop_after_delay(PATIENCE),
-    reraise=True,
-)
+@patiently
 def retained(kubeconfig: str) -> set[str]:
     """Ids of the Cinder volumes whose PersistentVolume says `Retain`."""
     with Administrator.of(kubeconfig).client() as api:

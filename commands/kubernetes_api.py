@@ -14,8 +14,20 @@ import httpx
 import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from config.proxy import proxy_for
+
+# Seconds: a gateway that takes over needs a few.
+PATIENCE = 30
+
+patiently = retry(
+    retry=retry_if_exception_type(httpx.HTTPError),
+    wait=wait_fixed(2),
+    stop=stop_after_delay(PATIENCE),
+    reraise=True,
+)
+"""Repeats requests to the API that fail."""
 
 
 class KubeconfigError(Exception):

@@ -19,7 +19,7 @@ class AccessRule:
 
 
 def access_rules(*, load_balancers: bool) -> list[AccessRule]:
-    """What the cloud controller manager and Cinder CSI need, with Octavia or without."""
+    """The requests of the cloud controller manager and Cinder CSI, with Octavia or without."""
     rules = [*_servers(), *_networks(), *_volumes()]
     return [*rules, *_load_balancers()] if load_balancers else rules
 

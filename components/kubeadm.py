@@ -269,7 +269,7 @@ def admission_configuration(pod_security: str) -> str:
 
 
 def authentication_configuration(oidc: Oidc | None) -> str:
-    """Who may log in: people by OpenID Connect; without a login one may only ask for health."""
+    """Logins: people by OpenID Connect; without a login, the API answers about its health only."""
     return dump(
         {
             "apiVersion": "apiserver.config.k8s.io/v1",

@@ -56,7 +56,7 @@ class NodeContext(Context):
 
     @cached_property
     def kubeconfig(self) -> pulumi.Output[str]:
-        """The program's kubeconfig for what runs beside Pulumi."""
+        """The program's kubeconfig for commands that run where Pulumi runs."""
         return self.pki.kubeconfig(self.pki.program, self.cluster.cluster_name, self.endpoint)
 
     @cached_property

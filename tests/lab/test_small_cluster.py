@@ -446,7 +446,7 @@ def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) ->
 
 
 class Partition:
-    """A worker that is cut off by its security groups, until its server no longer runs."""
+    """A worker that its security groups isolate, until its server no longer runs."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.moved_while_running = False

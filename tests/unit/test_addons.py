@@ -858,7 +858,7 @@ class TestAccess:
         assert {sidecar[kind]["resource"] for kind in ("dashboards", "datasources")} == {
             "configmap"
         }
-        # Else it would wait for Secrets that it may not list.
+        # Else it would wait for Secrets that it is not allowed to list.
         for kind in ("alertmanagerConfig", "prometheusInstance", "thanosRulerInstance"):
             assert values["prometheusOperator"][f"{kind}Namespaces"] == ["monitoring"]
 

@@ -13,7 +13,7 @@ import pytest
 from openstack.exceptions import ConflictException, NotFoundException
 
 from commands import fence
-from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
+from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
 NODE = "demo-worker-0"
 TAINT = {"key": fence.OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
@@ -90,11 +90,6 @@ class Nova:
         if self.status != "ACTIVE":
             raise ConflictException(f"cannot stop while it is {self.status}")
         Api.log.append("stop")
-
-
-@pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    return certificate(tmp_path)
 
 
 @pytest.fixture

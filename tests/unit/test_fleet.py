@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from commands.fleet.__main__ import main
-from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
+from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
@@ -54,12 +54,6 @@ class Api(Silent):
 
 def node(ready: str) -> dict[str, Any]:
     return {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
-
-
-@pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    """A certificate with its key, which the server and the client use and trust."""
-    return certificate(tmp_path)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from commands import keep_volumes
 from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
-from tests.unit.http_servers import Silent, certificate, kubeconfig, kubernetes_api
+from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
 
 def persistent_volume(volume: str, policy: str, driver: str | None) -> dict[str, Any]:
@@ -37,12 +37,6 @@ class Api(Silent):
         self.send_response(200 if self.path == "/api/v1/persistentvolumes" else 404)
         self.end_headers()
         self.wfile.write(json.dumps({"items": items}).encode())
-
-
-@pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    """A certificate with its key, which the server and the client use and trust."""
-    return certificate(tmp_path)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ drain() {
   log "$NODE_NAME is out of the cluster"
 }
 
-# The kubelet does not answer, so a drain would wait forever. The machine may be cut off and write to
+# The kubelet does not answer, so a drain would wait forever. The machine may be isolated and write to
 # its volumes: its pods must not run anywhere else before it is stopped, which kubeadm's reset does.
 # If that is not possible, the program stops a server after this script, and a person any other
 # machine.
