@@ -19,7 +19,7 @@ AFTER_ITS_CONFIGURATION = {
 CHART = Chart(name="cilium", version=versions.CILIUM_CHART, repository="https://helm.cilium.io")
 
 
-def values(*, control_plane_count: int, mtu: pulumi.Input[int]) -> dict[str, Any]:
+def values(*, control_plane_count: int, mtu: pulumi.Input[int], node_dns: bool) -> dict[str, Any]:
     """Return the values that a Neutron network and a kubeadm cluster need."""
     return {
         # The controller manager gives each node its part of podCidr.
@@ -33,6 +33,8 @@ def values(*, control_plane_count: int, mtu: pulumi.Input[int]) -> dict[str, Any
         "kubeProxyReplacement": "false",
         # Without that replacement host ports are the work of another plugin.
         "cni": {"chainingMode": "portmap"},
+        # Leads a pod to the CoreDNS on its own node.
+        "localRedirectPolicies": {"enabled": node_dns},
         # Each rendering makes new certificates: every preview would show a change.
         "hubble": {"enabled": False},
         # A changed configuration takes effect at once, not at the next restart.
@@ -49,12 +51,17 @@ def values(*, control_plane_count: int, mtu: pulumi.Input[int]) -> dict[str, Any
 
 
 def install(
-    installer: Installer, settings: Cni, *, control_plane_count: int, mtu: pulumi.Input[int]
+    installer: Installer,
+    settings: Cni,
+    *,
+    control_plane_count: int,
+    mtu: pulumi.Input[int],
+    node_dns: bool,
 ) -> pulumi.Resource:
     """Install Cilium on every node, before anything that needs a pod network."""
     return installer.chart(
         CHART,
         namespace="kube-system",
-        values=values(control_plane_count=control_plane_count, mtu=mtu),
+        values=values(control_plane_count=control_plane_count, mtu=mtu, node_dns=node_dns),
         overrides=settings.values,
     )

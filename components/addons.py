@@ -20,6 +20,7 @@ from addons import (
     logging,
     metrics_server,
     monitoring,
+    node_dns,
     snapshot_schedules,
     snapshots,
 )
@@ -130,6 +131,7 @@ class Addons(pulumi.ComponentResource):
                     settings.cni,
                     control_plane_count=cluster.control_plane_count,
                     mtu=self._context.network.mtu,
+                    node_dns=settings.node_dns_installed,
                 )
             )
         if settings.cloud_controller_manager.enabled:
@@ -160,6 +162,8 @@ class Addons(pulumi.ComponentResource):
     def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:
         """Install extensions of Kubernetes itself, which run without any worker."""
         cluster, settings, installer = self._context.cluster, self._settings, self._installer
+        if settings.node_dns_installed:
+            node_dns.install(installer, after=after)
         if settings.metrics_server.enabled:
             metrics_server.install(installer, settings.metrics_server, after=after)
         if settings.snapshots.enabled:

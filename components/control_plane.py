@@ -8,6 +8,7 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components import backups
+from components.coredns import coredns_variables
 from components.kubeadm_files import certificates, kubeadm_files, kubernetes_files
 from components.machine import Machine, MachineArgs, server_group
 from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
@@ -158,6 +159,7 @@ class ControlPlane(pulumi.ComponentResource):
                         seconds(cluster.kubeadm.certificate_validity_period)
                     ),
                     "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
+                    **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 configure_after=[host_key, *previous, *([] if volume is None else [volume])],

@@ -51,6 +51,14 @@ class Cni(Settings):
     """Values of the chart, merged over those that this program sets."""
 
 
+class NodeDns(Settings):
+    """CoreDNS on every node: pods ask the one on their own, so that no other node's loss matters to
+    them. Only with Cilium."""
+
+    enabled: bool = True
+    """Run it, besides the CoreDNS that kubeadm installs."""
+
+
 class CloudControllerManager(Settings):
     """The OpenStack cloud controller manager, on the control planes."""
 
@@ -244,6 +252,7 @@ class AddonsSettings(Settings):
     """Entry for users: ports 80 and 443 of the gateways, or a load balancer of Octavia for each
     Service of type LoadBalancer."""
     cni: Cni = Cni()
+    node_dns: NodeDns = NodeDns()
     cloud_controller_manager: CloudControllerManager = CloudControllerManager()
     cinder_csi: CinderCsi = CinderCsi()
     metrics_server: MetricsServer = MetricsServer()
@@ -258,6 +267,11 @@ class AddonsSettings(Settings):
     def octavia(self) -> bool:
         """True if Octavia serves Services of type LoadBalancer."""
         return self.load_balancer == "octavia"
+
+    @property
+    def node_dns_installed(self) -> bool:
+        """True if pods ask the CoreDNS on their own node, which Cilium leads them to."""
+        return self.node_dns.enabled and self.cni.kind == "cilium"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

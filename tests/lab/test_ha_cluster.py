@@ -10,9 +10,34 @@ import pytest
 from lab import image, settings
 from lab.image import glance, node, versions
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, left_in_project, openstack, run
+from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
+from tests.lab.traffic import crash
+from tests.smoke.live import until
+
+# Looks a name up again and again; each line has the times before and after it, and the outcome.
+RESOLVER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: resolver}
+spec:
+  nodeName: ha-worker-0
+  containers:
+  - name: resolver
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command:
+    - sh
+    - -c
+    - |
+      while usleep 200000; do
+        read before rest </proc/uptime
+        nslookup -type=a kubernetes.default.svc.cluster.local >/dev/null && out=ok || out=failed
+        read after rest </proc/uptime
+        echo $before $after $out
+      done
+"""
 
 CONTROL_PLANES = ["ha-control-plane-0", "ha-control-plane-1", "ha-control-plane-2"]
 
@@ -70,6 +95,48 @@ def test_a_killed_update_is_finished_by_the_next_one(cluster: Cluster, seed: int
         cluster.up(workerCount=3)
         assert cluster.nodes()["ha-worker-2"]
         cluster.up(workerCount=2)
+
+
+def coredns(cluster: Cluster, *, everywhere: bool) -> list[str]:
+    """Nodes of the Ready pods of the DaemonSet, or of kubeadm's Deployment."""
+    ready = [(pod["metadata"].get("labels", {}), pod) for pod in cluster.pods() if is_ready(pod)]
+    return sorted(
+        pod["spec"]["nodeName"]
+        for labels, pod in ready
+        if labels.get("k8s-app") == "kube-dns"
+        and ("app.kubernetes.io/name" in labels) is everywhere
+    )
+
+
+def test_the_loss_of_a_node_costs_no_lookup_more_than_five_seconds(cluster: Cluster) -> None:
+    nodes = sorted(cluster.nodes())
+    until(lambda: coredns(cluster, everywhere=True) == nodes, "CoreDNS on every node", 180)
+    until(lambda: len(coredns(cluster, everywhere=False)) == 2, "kubeadm's own CoreDNS", 180)
+    # Each on another machine: one of them is not that of the pod that asks.
+    lost = next(node for node in coredns(cluster, everywhere=False) if node != "ha-worker-0")
+    assert len(set(coredns(cluster, everywhere=False))) == 2
+    cluster.kubectl("apply", "-f", "-", stdin=RESOLVER)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/resolver", "--timeout=120s")
+
+    def lookups() -> list[tuple[float, str]]:
+        lines = (line.split() for line in cluster.kubectl("logs", "resolver").splitlines())
+        return [(float(after) - float(before), outcome) for before, after, outcome in lines]
+
+    until(lambda: len(lookups()) > 10, "the first lookups", 60)
+    before = len(lookups())
+    crash(servers()[lost])
+    try:
+        # From then on no one asks the pods that are lost.
+        until(lambda: not cluster.nodes()[lost], "the lost node to be NotReady", 120)
+        during = lookups()[before:]
+    finally:
+        run("openstack", "server", "reboot", "--hard", lost)
+        until(lambda: all(cluster.nodes().values()), "ready nodes", 300)
+        cluster.kubectl("delete", "pod", "resolver", "--now")
+    print(f"{len(during)} lookups, the longest {max(seconds for seconds, _ in during):.2f} s")
+    assert len(during) > 50
+    assert [outcome for _, outcome in during if outcome != "ok"] == []
+    assert max(seconds for seconds, _ in during) < 5
 
 
 def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:

@@ -10,8 +10,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.scripts.conftest import (
     BACKUP_FOLDER,
@@ -792,6 +794,87 @@ def test_no_kube_proxy_and_one_that_is_not_upgraded_yet_are_left_alone(
     machine.answer("get daemonset kube-proxy --ignore-not-found", image)
     assert configure(machine).status == 0
     assert not machine.called("replace")
+
+
+def with_coredns(machine: Machine) -> Machine:
+    machine.answer("get deployment coredns", "r.example/coredns:v1.14.2")
+    return machine
+
+
+def applied(machine: Machine) -> dict[str, Any]:
+    """Kind -> the object of this kind that was applied."""
+    texts = [each["stdin"] for each in machine.recorded if " apply -f -" in each["line"]]
+    return {each["kind"]: each for each in map(yaml.safe_load, texts)}
+
+
+def test_each_coredns_runs_on_another_machine_and_one_on_every_node(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_coredns(member(make(COREDNS_REPLICAS="3", NODE_DNS="true")))
+    assert configure(machine).status == 0
+    [patch] = machine.called("patch deployment coredns")
+    spec = json.loads(patch.partition("--patch ")[2])["spec"]
+    assert spec["replicas"] == 3
+    affinity = spec["template"]["spec"]["affinity"]["podAntiAffinity"]
+    [apart] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    objects = applied(machine)
+    pods = objects["DaemonSet"]["spec"]["template"]
+    # The image that this version of Kubernetes has, from wherever kubeadm takes it.
+    assert pods["spec"]["containers"][0]["image"] == "r.example/coredns:v1.14.2"
+    assert pods["spec"]["tolerations"] == [{"operator": "Exists"}]
+    # What allows pods to ask CoreDNS allows them to ask these. They are on every node: the others
+    # could not be apart from them, and a budget can only count pods with a number of replicas.
+    assert pods["metadata"]["labels"]["k8s-app"] == "kube-dns"
+    budget = objects["PodDisruptionBudget"]["spec"]
+    for selector in (apart["labelSelector"], budget["selector"]):
+        assert selector == {
+            "matchLabels": {"k8s-app": "kube-dns"},
+            "matchExpressions": [
+                {
+                    "key": "app.kubernetes.io/name",
+                    "operator": "NotIn",
+                    "values": [pods["metadata"]["labels"]["app.kubernetes.io/name"]],
+                }
+            ],
+        }
+    assert budget["maxUnavailable"] == 1
+
+
+def test_coredns_is_placed_again_after_kubeadm_has_written_its_own(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_coredns(member(make(COREDNS_REPLICAS="2"), version="v1.35.4"))
+    machine.answer("^kubelet --version", "Kubernetes v1.35.4\n", times=2)
+    machine.answer("get configmap kubeadm-config .*data", "kubernetesVersion: v1.36.3\n")
+    assert configure(machine).status == 0
+    machine.order("kubeadm upgrade node", "patch deployment coredns")
+
+
+def test_a_coredns_on_every_node_goes_when_it_is_switched_off(make: Callable[..., Machine]) -> None:
+    machine = with_coredns(member(make(COREDNS_REPLICAS="2", NODE_DNS="false")))
+    assert configure(machine).status == 0
+    assert machine.called("delete daemonset node-dns")
+    assert set(applied(machine)) == {"PodDisruptionBudget"}
+
+
+def test_where_coredns_is_missing_nothing_takes_its_place(make: Callable[..., Machine]) -> None:
+    machine = member(make(COREDNS_REPLICAS="2", NODE_DNS="true"))
+    assert configure(machine).status == 0
+    assert machine.called("get deployment coredns")
+    assert not machine.called("patch deployment")
+    assert not applied(machine)
+
+
+def test_an_api_server_that_restarts_is_waited_for_before_coredns_is_placed(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_coredns(member(make(COREDNS_REPLICAS="2", NODE_DNS="true")))
+    machine.environment["RESTART_TIMEOUT"] = "20"
+    machine.answer("apply -f -", status=1, times=2)
+    machine.answer("get deployment coredns", status=1, times=1)
+    assert configure(machine).status == 0
+    assert set(applied(machine)) == {"PodDisruptionBudget", "DaemonSet"}
 
 
 def test_a_changed_audit_policy_is_read_also_when_the_run_is_interrupted(

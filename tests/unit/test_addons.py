@@ -213,6 +213,7 @@ def test_objects_that_a_killed_run_left_behind_are_taken_back(default: AddonsRun
     ("raw", "missing"),
     [
         ({"cni": {"kind": "none"}}, "demo-addons-cilium"),
+        ({"nodeDns": {"enabled": False}}, "demo-addons-node-dns"),
         ({"cinderCsi": {"enabled": False}}, "demo-addons-openstack-cinder-csi"),
         ({"metricsServer": {"enabled": False}}, "demo-addons-metrics-server"),
         ({"cloudControllerManager": {"enabled": False}}, CCM),
@@ -274,6 +275,30 @@ def test_addons_with_monitoring_objects_come_after_monitoring(everything: Addons
     monitoring = everything.one(CHART, "demo-addons-kube-prometheus-stack")
     for name in ("traefik", "kured"):
         assert everything.waits_for(everything.one(CHART, f"demo-addons-{name}"), monitoring)
+
+
+REDIRECTION = "v2:CiliumLocalRedirectPolicy"
+
+
+class TestNodeDns:
+    def test_cilium_leads_pods_to_the_coredns_on_their_node(self, default: AddonsRun) -> None:
+        [redirection] = default.all(REDIRECTION).values()
+        spec = redirection.inputs["spec"]
+        assert redirection.inputs["metadata"]["namespace"] == "kube-system"
+        assert spec["redirectFrontend"]["serviceMatcher"]["serviceName"] == "kube-dns"
+        ports = {each["name"]: each["protocol"] for each in spec["redirectBackend"]["toPorts"]}
+        assert ports == {"dns": "UDP", "dns-tcp": "TCP"}
+        assert default.chart_values("cilium")["localRedirectPolicies"] == {"enabled": True}
+        # Which brings this kind of object.
+        assert default.waits_for(redirection, default.one(CHART, "demo-addons-cilium"))
+
+    def test_switched_off_nothing_of_cilium_is_needed_for_it(self) -> None:
+        run = install({"nodeDns": {"enabled": False}})
+        assert not run.all(REDIRECTION)
+        assert run.chart_values("cilium")["localRedirectPolicies"] == {"enabled": False}
+
+    def test_another_pod_network_has_no_such_redirection(self) -> None:
+        assert not install({"cni": {"kind": "none"}}).all(REDIRECTION)
 
 
 class TestValues:
@@ -1273,7 +1298,7 @@ class TestApi:
 
 def test_a_cilium_agent_starts_only_after_its_configuration() -> None:
     # The chart's objects are created in parallel; an agent without its ConfigMap runs on forever.
-    chosen = cilium.values(control_plane_count=3, mtu=1450)
+    chosen = cilium.values(control_plane_count=3, mtu=1450, node_dns=True)
     waits = {"config.kubernetes.io/depends-on": "/namespaces/kube-system/ConfigMap/cilium-config"}
     assert chosen["annotations"] == waits
     assert chosen["operator"]["annotations"] == waits

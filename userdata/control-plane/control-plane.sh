@@ -78,6 +78,8 @@ source "$HERE/control-plane/renew.sh"
 source "$HERE/control-plane/kube-proxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubeadm-config.sh
 source "$HERE/control-plane/kubeadm-config.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/coredns.sh
+source "$HERE/control-plane/coredns.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/initialize.sh
 source "$HERE/control-plane/initialize.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/join.sh
@@ -115,6 +117,7 @@ configure() {
     enter_cluster
   fi
   end_auto_approval
+  configure_coredns
   trust_kubelet
   configure_certificates
   configure_backups

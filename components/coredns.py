@@ -1,0 +1,29 @@
+"""CoreDNS, which kubeadm installs and the control planes' script places."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from config.models.cluster import Cluster
+
+# As many as Kubernetes' own autoscaler of CoreDNS has by default.
+_NODES_PER_REPLICA = 16
+
+
+def coredns_variables(cluster: Cluster) -> dict[str, str]:
+    """The `node.env` keys of control planes that place CoreDNS."""
+    return {
+        "COREDNS_REPLICAS": str(coredns_replicas(cluster)),
+        "NODE_DNS": str(cluster.addons.node_dns_installed).lower(),
+    }
+
+
+def coredns_replicas(cluster: Cluster) -> int:
+    """As many pods as the nodes need, and two to survive one; each needs a node of its own."""
+    # It tolerates the taint of control planes, but not those of pools.
+    nodes = cluster.control_plane_count + sum(
+        pool.count + len(pool.machines)
+        for pool in cluster.pools
+        if all(taint.effect == "PreferNoSchedule" for taint in pool.taints)
+    )
+    return min(nodes, max(2, ceil(nodes / _NODES_PER_REPLICA)))
