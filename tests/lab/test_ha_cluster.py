@@ -16,7 +16,7 @@ from tests.lab.poll import Poll
 from tests.lab.traffic import crash
 from tests.smoke.live import until
 
-# Looks a name up again and again; each line has the times before and after it, and the outcome.
+# Looks a name up every second; each line has the times before and after it, and the outcome.
 RESOLVER = """
 apiVersion: v1
 kind: Pod
@@ -31,7 +31,7 @@ spec:
     - sh
     - -c
     - |
-      while usleep 200000; do
+      while sleep 1; do
         read before rest </proc/uptime
         nslookup -type=a kubernetes.default.svc.cluster.local >/dev/null && out=ok || out=failed
         read after rest </proc/uptime
@@ -134,7 +134,7 @@ def test_the_loss_of_a_node_costs_no_lookup_more_than_five_seconds(cluster: Clus
         until(lambda: all(cluster.nodes().values()), "ready nodes", 300)
         cluster.kubectl("delete", "pod", "resolver", "--now")
     print(f"{len(during)} lookups, the longest {max(seconds for seconds, _ in during):.2f} s")
-    assert len(during) > 50
+    assert len(during) > 30
     assert [outcome for _, outcome in during if outcome != "ok"] == []
     assert max(seconds for seconds, _ in during) < 5
 
