@@ -66,7 +66,8 @@ class Registration:
 def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
     """The ClusterConfiguration."""
     api_server: dict[str, object] = {
-        # Long enough for every HAProxy to see that it is going before it stops listening.
+        # Long enough for the gateways to see that it is going before it stops listening; a node
+        # whose connection is refused tries the next one.
         "shutdown-delay-duration": "5s",
         # The kubelets' serving certificates, which the node scripts approve.
         "kubelet-certificate-authority": "/etc/kubernetes/pki/ca.crt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 
@@ -51,6 +52,17 @@ def test_configure_leaves_everything_that_join_needs(worker: Machine) -> None:
         assert worker.has(f"etc/openstack-kubernetes/{name}")
     assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")
     assert not worker.called("kubeadm join")
+
+
+def test_the_api_servers_bear_the_probes_of_500_nodes(worker: Machine) -> None:
+    worker.run("worker/worker.sh", "configure")
+    [line] = re.findall(r"default-server (.*)", worker.read("etc/haproxy/haproxy.cfg"))
+    seconds = re.search(r" inter (\d+)s ", line)
+    assert seconds is not None
+    assert 500 / int(seconds.group(1)) <= 50
+    # A server whose connections fail is probed at once, not ten seconds later.
+    assert "fastinter 500ms" in line
+    assert "observe layer4 error-limit 1 on-error fastinter" in line
 
 
 def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:

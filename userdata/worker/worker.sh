@@ -13,6 +13,8 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
 source "$HERE/lib/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/api-proxy.sh
+source "$HERE/node/api-proxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 
