@@ -38,6 +38,8 @@ source "$HERE/cluster/requests.sh"
 source "$HERE/cluster/client-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
 source "$HERE/cluster/serving-certificates.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/clock.sh
+source "$HERE/node/clock.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
