@@ -452,6 +452,28 @@ def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
                 )
 
 
+# The way requests come in
+
+# Where each ingress controller's chart has the Service.
+_SERVICES = {"traefik": ("service", "spec"), "nginx": ("controller", "service")}
+
+
+@_rule("addons")
+def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator[Fault]:
+    ingress = cluster.addons.ingress
+    way = (*_SERVICES[ingress.controller], "externalTrafficPolicy")
+    value: object = ingress.values
+    for part in way:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value == "Local" and not cluster.addons.octavia:
+        yield Fault(
+            f"addons.ingress.values.{'.'.join(way)}",
+            value,
+            "the gateways send requests to control planes, where no ingress pod runs; remove it: "
+            "the ingress learns the client's address by the PROXY protocol",
+        )
+
+
 # Software
 
 

@@ -250,6 +250,14 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         ({"scheduler": {"extraArgs": {"v": "1\n2"}}}, "scheduler.extraArgs.v = 1 2: must be one"),
         ({"timeServers": "a b, c"}, "timeServers[0] = a b: must be a host name or an address"),
+        (
+            {
+                "addons": {
+                    "ingress": {"values": {"service": {"spec": {"externalTrafficPolicy": "Local"}}}}
+                }
+            },
+            "addons.ingress.values.service.spec.externalTrafficPolicy = Local: the gateways send",
+        ),
         ({"timeouts": {"drain": "30s"}}, "timeouts.drain = 30s: must be a number of hours or min"),
         ({"timeouts": {"ready": "25h"}}, "timeouts.ready = 25h: must be from 1m to 24h"),
         (
