@@ -238,7 +238,8 @@ def cluster() -> Iterator[Cluster]:
         "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
     # What an earlier run in the same lab has left.
-    small.stack.configure({"rotation": None, "keepVolumes": None, "cloudCredential": None})
+    changed = ("rotation", "keepVolumes", "cloudCredential", "apiServer", "scheduler", "timeouts")
+    small.stack.configure(dict.fromkeys(changed))
     try:
         small.up()
         # The tests' own pods use the network of their nodes.
@@ -518,6 +519,86 @@ def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
     lock = json.loads(daemon_set["metadata"]["annotations"]["weave.works/kured-node-lock"])
     assert lock["nodeID"] == "openstack-kubernetes"
     cluster.kubectl("delete", "namespace", "kured")
+
+
+class Cordons:
+    """The most workers that were cordoned at the same time, while this is open."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.most = 0
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        listing = ("get", "nodes", "--field-selector=spec.unschedulable=true", "-o", "name")
+        while not self._ended.wait(0.2):
+            cordoned = self._cluster.kubectl(*listing, check=False).split()
+            self.most = max(self.most, len(cordoned))
+
+
+def test_workers_that_the_last_update_created_leave_one_at_a_time(cluster: Cluster) -> None:
+    cluster.up(workerCount=3)
+    with Cordons(cluster) as cordons:
+        cluster.up(workerCount=1)
+    assert cordons.most == 1
+    assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
+
+
+def mebibytes(cluster: Cluster, node: str, kind: str) -> int:
+    """The memory of a node, its `capacity` or what is `allocatable`."""
+    path = f"jsonpath={{.status.{kind}.memory}}"
+    return int(cluster.kubectl("get", "node", node, "-o", path).removesuffix("Ki")) // 1024
+
+
+def test_settings_of_kubelets_and_arguments_reach_a_running_cluster_without_a_drain(
+    cluster: Cluster,
+) -> None:
+    worker = "small-worker-0"
+    kept = mebibytes(cluster, worker, "capacity") - mebibytes(cluster, worker, "allocatable")
+    assert 612 <= kept <= 613
+    start_sleeper(cluster, "stays", "stays", worker, "false")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=120s")
+    path = "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}"
+    before = cluster.kubectl("get", "pod", "stays", "-o", path)
+
+    extra = {**settings.KUBELET, "systemReserved": {"memory": "300Mi"}}
+    cluster.up(
+        kubelet={"extraConfig": extra},
+        apiServer={"extraArgs": {"event-ttl": "4h"}},
+        timeouts={"drain": "20m"},
+    )
+    now = mebibytes(cluster, worker, "capacity") - mebibytes(cluster, worker, "allocatable")
+    assert now == kept + 44
+    assert cluster.kubectl("get", "pod", "stays", "-o", path) == before
+    manifest = "sudo cat /etc/kubernetes/manifests/kube-apiserver.yaml"
+    assert "--event-ttl=4h" in cluster.ssh("small-control-plane-0", manifest)
+    assert cluster.up() == {}
+    cluster.kubectl("delete", "pod", "stays", "--now")
+    cluster.up(kubelet={"extraConfig": settings.KUBELET}, apiServer=None, timeouts=None)
+
+
+@pytest.mark.parametrize("component", ["apiServer", "scheduler"])
+def test_a_control_plane_survives_an_argument_that_it_does_not_know(
+    cluster: Cluster, component: str
+) -> None:
+    cluster.stack.configure({component: {"extraArgs": {"no-such-argument": "x"}}})
+    try:
+        with pytest.raises(LabError, match="this control plane continues with its last manifests"):
+            cluster.stack.pulumi(*UP, capture=True)
+        until(lambda: all(cluster.nodes().values()), "an API with its last arguments", 180)
+    finally:
+        cluster.up(**{component: None})
+    assert all(cluster.nodes().values())
+    assert cluster.pods_not_ready() == []
 
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:
