@@ -22,7 +22,7 @@ clock_is_right() {
   now=$(date +%s)
   created=$(openssl x509 -in "$FOLDER/ca.crt" -noout -startdate 2>/dev/null | cut -d = -f 2) || created=''
   if [[ -n $created ]] && ((now + CLOCK_SECONDS < $(date -d "$created" +%s))); then
-    clock_fault="says $(date -u), but the cluster's CA was made at $created"
+    clock_fault="says $(date -u), but the cluster's CA was made at $created, by the clock of the machine that runs Pulumi"
     return 1
   fi
   for address in $1; do
