@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 # Seconds that one request may take; a healthy cloud needs less than one.
 _REQUEST_SECONDS = 60
+# Answers of a cloud that is busy. A request is repeated after the time that the answer names, else
+# after 0.5 s, then twice as long each time: 15 s in all.
+_BUSY = (429, 503)
+_RETRIES = 5
+# Requests that reach no one may have waited for `_REQUEST_SECONDS`.
+_CONNECT_RETRIES = 2
 
 # Key in the stack's configuration, the provider's environment variables in its own order
 # (terraform-provider-openstack 3.4.0, provider.go), and the name in openstacksdk.
@@ -187,7 +193,13 @@ def resolve(login: CloudLogin) -> CloudRegion:
         fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
         raise ConfigError([fault])
     try:
-        return known.get_one(api_timeout=_REQUEST_SECONDS, **login.settings)
+        return known.get_one(
+            api_timeout=_REQUEST_SECONDS,
+            retriable_status_codes=list(_BUSY),
+            status_code_retries=_RETRIES,
+            connect_retries=_CONNECT_RETRIES,
+            **login.settings,
+        )
     except ConfigException as error:
         fault = Fault(login.key, login.value, f"cannot be used: {error}")
         raise ConfigError([fault]) from None

@@ -66,7 +66,8 @@ class Registration:
 def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
     """The ClusterConfiguration."""
     api_server: dict[str, object] = {
-        # Long enough for every HAProxy to see that it is going before it stops listening.
+        # Long enough for the gateways to see that it is going before it stops listening; a node
+        # whose connection is refused tries the next one.
         "shutdown-delay-duration": "5s",
         # The kubelets' serving certificates, which the node scripts approve.
         "kubelet-certificate-authority": "/etc/kubernetes/pki/ca.crt",
@@ -99,7 +100,7 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
     api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
     volumes.append(_host_file("admission", "/etc/kubernetes/admission.yaml"))
-    controller = arguments({"bind-address": metrics_address(cluster), "profiling": "false"})
+    controller = {"bind-address": metrics_address(cluster), "profiling": "false"}
     document: Document = {
         "apiVersion": API_VERSION,
         "kind": "ClusterConfiguration",
@@ -115,11 +116,13 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         },
         "apiServer": {
             "certSANs": list(certificate_names),
-            "extraArgs": arguments(api_server),
+            "extraArgs": arguments({**api_server, **cluster.api_server.extra_args}),
             "extraVolumes": volumes,
         },
-        "controllerManager": {"extraArgs": controller},
-        "scheduler": {"extraArgs": controller},
+        "controllerManager": {
+            "extraArgs": arguments({**controller, **cluster.controller_manager.extra_args})
+        },
+        "scheduler": {"extraArgs": arguments({**controller, **cluster.scheduler.extra_args})},
         "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster))}},
     }
     if cluster.addons.image_registry is not None:
@@ -130,6 +133,22 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
 def metrics_address(cluster: Cluster) -> str:
     """The address at which a node serves metrics: Prometheus asks from other machines."""
     return ALL_INTERFACES if cluster.addons.monitoring.enabled else LOOPBACK
+
+
+# For the kubelet and containerd as Kubespray has it (kube_memory_reserved and the others), for the
+# rest of the system a little more than an idle node of the lab uses (62 to 211 MiB). Together they
+# are what GKE keeps of a machine with 2 GiB, so small machines have room for pods.
+_KUBE_RESERVED = {"cpu": "100m", "memory": "256Mi", "pid": "1000"}
+_SYSTEM_RESERVED = {"cpu": "100m", "memory": "256Mi", "pid": "1000"}
+
+# The kubelet's own defaults. It has none of them any more when a configuration sets one.
+_EVICTION_HARD = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
 
 
 def kubelet_configuration(over: Mapping[str, Any]) -> Document:
@@ -144,6 +163,9 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
             "seccompDefault": True,
             "shutdownGracePeriod": "30s",
             "shutdownGracePeriodCriticalPods": "10s",
+            "kubeReserved": _KUBE_RESERVED,
+            "systemReserved": _SYSTEM_RESERVED,
+            "evictionHard": _EVICTION_HARD,
         },
         over,
     )

@@ -22,6 +22,10 @@ from components.ssh import (
     together,
 )
 from config import ports
+from config.values.kubernetes import seconds
+
+# Seconds that a membership takes at most, besides its drain and the wait until it is Ready.
+_MEMBERSHIP_SECONDS = 100 * 60
 
 # Sent to the active gateway, which talks to the cluster.
 CLUSTER_SCRIPTS = ("lib", "cluster")
@@ -86,6 +90,8 @@ class NodeArgs:
     variables: Mapping[str, pulumi.Input[str]]
     # node.env keys of the membership alone.
     membership_variables: Mapping[str, str] = field(default_factory=dict)
+    # Nodes with the same one leave one after the other.
+    leaves_in_turn: str | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     join_after: Sequence[pulumi.Resource]
 
@@ -124,6 +130,10 @@ class Node:
                 opts, pulumi.ResourceOptions(depends_on=args.configure_after)
             ),
         )
+        drain, ready = (
+            seconds(limit)
+            for limit in (context.cluster.timeouts.drain, context.cluster.timeouts.ready)
+        )
         fence: list[pulumi.Resource] = []
         if args.provider_id is not None:
             fence.append(self._fence(context, args, args.provider_id, opts))
@@ -131,6 +141,8 @@ class Node:
             f"{args.name}-membership",
             "cluster/join.sh join",
             on_delete="cluster/drain.sh drain",
+            turn=args.leaves_in_turn,
+            seconds=_MEMBERSHIP_SECONDS + drain + ready,
             target=connection(context.gateway.ssh),
             files={
                 **scripts(*CLUSTER_SCRIPTS),
@@ -141,6 +153,8 @@ class Node:
                             **args.membership_variables,
                             "SSH_USER": args.ssh.user,
                             "PROVIDER_ID": values[1] or "",
+                            "DRAIN_TIMEOUT": drain,
+                            "READY_TIMEOUT": ready,
                         }
                     )
                 ),

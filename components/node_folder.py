@@ -51,6 +51,7 @@ def machine_variables(cluster: Cluster) -> dict[str, str]:
         "IGNORE_PREFLIGHT_ERRORS": ",".join(cluster.kubeadm.ignore_preflight_errors),
         **{key: url.rstrip("/") for key, url in mirrors.items() if url is not None},
         **({} if registry is None else {"IMAGE_REGISTRY": registry}),
+        **({"TIME_SERVERS": " ".join(cluster.time_servers)} if cluster.time_servers else {}),
         "SECURITY_UPDATES": str(cluster.security_updates).lower(),
         **{f"{name}_PORT": str(getattr(ports, name)) for name in _PORTS},
     }

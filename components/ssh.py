@@ -25,7 +25,7 @@ USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 BOOT_TRIES = 120
 
 # Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
-# what it waited for, a script that is killed says nothing.
+# what it waited for. Each command of a script has half an hour (userdata/lib/messages.sh).
 SCRIPT_SECONDS = 2 * 60 * 60
 
 
@@ -108,17 +108,24 @@ def environment_file(values: Mapping[str, str | int | bool]) -> str:
     return "".join(f"{key}={shlex.quote(text(value))}\n" for key, value in sorted(values.items()))
 
 
-def loader(script: str, *, lock: str, seconds: int) -> str:
+def loader(script: str, *, lock: str, seconds: int, turn: str | None = None) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
     The folder lies in memory and is gone when the script ends. The lock makes a run that follows
-    an interrupted one wait for it; `seconds` bounds both.
+    an interrupted one wait for it; `seconds` bounds both. Scripts with the same `turn` run one
+    after the other on a machine; who waits ends with its connection, because no one reads it then.
     """
+    wait = (
+        ""
+        if turn is None
+        else f"exec 8>/run/lock/openstack-kubernetes-{turn}; "
+        "until flock -w 5 8; do echo waiting for another run >&2; done; "
+    )
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
         """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; cd "$d"; """
         f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -w {seconds} 9; "
-        f"timeout --kill-after=30 {seconds} bash ./{script} 9>&-"
+        f"{wait}timeout --kill-after=30 {seconds} bash ./{script} 8>&- 9>&-"
     )
     return f"sudo -n bash -c {shlex.quote(line)}"
 
@@ -127,8 +134,8 @@ class Script(remote.Command):
     """A node script on one machine: runs again when its folder changes, and for each trigger.
 
     `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
-    resource is deleted or replaced; the delete comes first then. What the folder holds is secret:
-    it goes through standard input only.
+    resource is deleted or replaced; the delete comes first then, and in its `turn`. What the folder
+    holds is secret: it goes through standard input only.
     """
 
     def __init__(
@@ -140,6 +147,7 @@ class Script(remote.Command):
         files: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
         on_delete: str | None = None,
+        turn: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
     ) -> None:
@@ -148,7 +156,7 @@ class Script(remote.Command):
             name,
             connection=target,
             create=loader(run, lock=name, seconds=seconds),
-            delete=loader(on_delete, lock=name, seconds=seconds) if on_delete else None,
+            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn) if on_delete else None,
             stdin=packed,
             triggers=list(triggers) or None,
             logging=remote.Logging.NONE,

@@ -43,7 +43,8 @@ class WorkerPool(pulumi.ComponentResource):
             group = server_group(name, pool.server_group_policy, self._child)
         for index in range(pool.count):
             machine = self._machine(index, group, memberships)
-            memberships.append((machine.name, self._server_node(machine).membership))
+            node = self._server_node(machine, len(memberships))
+            memberships.append((machine.name, node.membership))
             nodes.append(self._output(machine.name, machine.address))
         for existing in pool.machines:
             node = self._existing_node(existing, memberships)
@@ -79,7 +80,7 @@ class WorkerPool(pulumi.ComponentResource):
             self._child,
         )
 
-    def _server_node(self, machine: Machine) -> Node:
+    def _server_node(self, machine: Machine, place: int) -> Node:
         gateway = self._context.gateway
         host_key = machine.install_host_key(
             machine.ssh(machine.one_time_host_key),
@@ -93,6 +94,7 @@ class WorkerPool(pulumi.ComponentResource):
             provider_id=machine.provider_id,
             ssh=machine.ssh(machine.host_key.public_key_openssh),
             after=[host_key],
+            place=place,
         )
 
     def _existing_node(self, machine: ExistingMachine, before: Turns) -> Node:
@@ -111,6 +113,7 @@ class WorkerPool(pulumi.ComponentResource):
             after=self._predecessors(machine.name, before).apply(
                 lambda predecessors: [*predecessors, *context.gateway.ready]
             ),
+            place=len(before),
         )
 
     def _node(
@@ -122,6 +125,7 @@ class WorkerPool(pulumi.ComponentResource):
         provider_id: pulumi.Input[str] | None,
         ssh: SshTarget,
         after: pulumi.Input[Sequence[pulumi.Resource]],
+        place: int,
     ) -> Node:
         cluster, pool = self._context.cluster, self._pool
         join = pulumi.Output.all(address, provider_id).apply(
@@ -160,6 +164,8 @@ class WorkerPool(pulumi.ComponentResource):
                     "NODE_TAINTS": kubeadm.taints_text(pool.taints),
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),
                 },
+                # Also those that joined in parallel, whose order the state does not know.
+                leaves_in_turn=f"drain-{pool.name}-{place % pool.max_unavailable}",
                 configure_after=after,
                 join_after=[self._control_plane.api_ready],
             ),

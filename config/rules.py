@@ -1,10 +1,12 @@
 """Rules over several keys of the configuration: pure functions from a cluster to its faults."""
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
+from config import parse
 from config.addresses import LONGEST_PREFIX, Addresses, addresses
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
@@ -77,6 +79,95 @@ _KUBELET_FIELDS = {
     "tlsCertFile": _CERTIFICATES,
     "tlsPrivateKeyFile": _CERTIFICATES,
 }
+
+# Arguments that belong to kubeadm or to this program, by component, and the reason.
+_KUBEADM = "kubeadm sets it for this cluster"
+_AUDIT = "use auditLog"
+_OIDC = "use oidc"
+_ARGUMENTS = {
+    "apiServer": {
+        **dict.fromkeys(
+            (
+                *("advertise-address", "allow-privileged", "authorization-mode", "bind-address"),
+                *("client-ca-file", "enable-bootstrap-token-auth", "etcd-cafile", "etcd-certfile"),
+                *("etcd-keyfile", "etcd-prefix", "etcd-servers", "kubelet-certificate-authority"),
+                *("kubelet-client-certificate", "kubelet-client-key"),
+                *("kubelet-preferred-address-types", "proxy-client-cert-file"),
+                *("proxy-client-key-file", "requestheader-allowed-names"),
+                *("requestheader-client-ca-file", "requestheader-extra-headers-prefix"),
+                *("requestheader-group-headers", "requestheader-username-headers", "secure-port"),
+                *("service-account-issuer", "service-account-key-file"),
+                *("service-account-signing-key-file", "service-cluster-ip-range"),
+                *("tls-cert-file", "tls-private-key-file"),
+            ),
+            _KUBEADM,
+        ),
+        **dict.fromkeys(
+            (
+                *("audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"),
+                *("audit-log-path", "audit-policy-file"),
+            ),
+            _AUDIT,
+        ),
+        **dict.fromkeys(
+            (
+                *("authentication-config", "oidc-ca-file", "oidc-client-id", "oidc-groups-claim"),
+                *("oidc-groups-prefix", "oidc-issuer-url", "oidc-required-claim"),
+                *("oidc-signing-algs", "oidc-username-claim", "oidc-username-prefix"),
+            ),
+            _OIDC,
+        ),
+        "admission-control-config-file": "the program sets it for podSecurity",
+        "anonymous-auth": "the program allows the paths of probes only",
+        "encryption-provider-config": "use encryptionAtRest",
+        "shutdown-delay-duration": "must be the one that the gateways' probes need",
+    },
+    "controllerManager": {
+        **dict.fromkeys(
+            (
+                *("allocate-node-cidrs", "authentication-kubeconfig", "authorization-kubeconfig"),
+                *("bind-address", "client-ca-file", "cluster-cidr", "cluster-name"),
+                *("cluster-signing-cert-file", "cluster-signing-key-file", "controllers"),
+                *("kubeconfig", "leader-elect", "requestheader-client-ca-file", "root-ca-file"),
+                *("secure-port", "service-account-private-key-file", "service-cluster-ip-range"),
+                "use-service-account-credentials",
+            ),
+            _KUBEADM,
+        ),
+        "node-cidr-mask-size": f"every node has a /{NODE_PREFIX} of podCidr",
+    },
+    "scheduler": {
+        **dict.fromkeys(
+            (
+                *("authentication-kubeconfig", "authorization-kubeconfig", "bind-address"),
+                *("kubeconfig", "leader-elect", "secure-port"),
+            ),
+            _KUBEADM,
+        ),
+        "config": "the scheduler's pod has no such file",
+    },
+}
+
+# What keeps a kubelet from changing other nodes; it leaves the list when someone sets the list.
+_NODE_RESTRICTION = "NodeRestriction"
+
+# Fields of KubeletConfiguration that a kubelet with a wrong value does not start with, and the keys
+# in them.
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
+_SIGNALS = (
+    *("memory.available", "allocatableMemory.available", "pid.available"),
+    *("nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"),
+    *("containerfs.available", "containerfs.inodesFree"),
+)
+_AMOUNTS = {
+    "kubeReserved": _RESOURCES,
+    "systemReserved": _RESOURCES,
+    "evictionHard": _SIGNALS,
+    "evictionSoft": _SIGNALS,
+    "evictionMinimumReclaim": _SIGNALS,
+}
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
+_PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
 
 _Check = Callable[[Cluster], Iterable[Fault]]
 
@@ -361,6 +452,28 @@ def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
                 )
 
 
+# The way requests come in
+
+# Where each ingress controller's chart has the Service.
+_SERVICES = {"traefik": ("service", "spec"), "nginx": ("controller", "service")}
+
+
+@_rule("addons")
+def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator[Fault]:
+    ingress = cluster.addons.ingress
+    way = (*_SERVICES[ingress.controller], "externalTrafficPolicy")
+    value: object = ingress.values
+    for part in way:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value == "Local" and not cluster.addons.octavia:
+        yield Fault(
+            f"addons.ingress.values.{'.'.join(way)}",
+            value,
+            "the gateways send requests to control planes, where no ingress pod runs; remove it: "
+            "the ingress learns the client's address by the PROXY protocol",
+        )
+
+
 # Software
 
 
@@ -371,6 +484,46 @@ def _kubelet_fields_are_not_those_of_the_program(cluster: Cluster) -> Iterator[F
             yield Fault(
                 f"kubelet.extraConfig.{field}", value, f"{_KUBELET_FIELDS[field]}; remove it"
             )
+
+
+@_rule(*_ARGUMENTS)
+def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
+    for component, given in {
+        "apiServer": cluster.api_server.extra_args,
+        "controllerManager": cluster.controller_manager.extra_args,
+        "scheduler": cluster.scheduler.extra_args,
+    }.items():
+        for name, value in given.items():
+            key = f"{component}.extraArgs.{name}"
+            if name in _ARGUMENTS[component]:
+                yield Fault(key, value, f"{_ARGUMENTS[component][name]}; remove it")
+    key = "apiServer.extraArgs.enable-admission-plugins"
+    plugins = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
+    if _NODE_RESTRICTION not in plugins.split(","):
+        yield Fault(key, plugins, f"must have {_NODE_RESTRICTION} too, or one node may act for all")
+
+
+@_rule("kubelet")
+def _amounts_are_those_that_a_kubelet_starts_with(cluster: Cluster) -> Iterator[Fault]:
+    for field, known in _AMOUNTS.items():
+        if field not in cluster.kubelet.extra_config:
+            continue
+        amounts = cluster.kubelet.extra_config[field]
+        if not isinstance(amounts, Mapping):
+            yield Fault(f"kubelet.extraConfig.{field}", amounts, "must be an object")
+            continue
+        for name, amount in amounts.items():
+            key = parse.path(("kubelet", "extraConfig", field, name))
+            if name not in known:
+                yield Fault(key, amount, f"unknown; use {', '.join(known)}")
+            elif not _is_amount(amount, percentage=known is _SIGNALS):
+                yield Fault(key, amount, 'must be a text with an amount, such as 500Mi or "1000"')
+
+
+def _is_amount(value: object, *, percentage: bool) -> bool:
+    if not isinstance(value, str):
+        return False
+    return bool(_AMOUNT.fullmatch(value) or (percentage and _PERCENTAGE.fullmatch(value)))
 
 
 @_rule("etcd")

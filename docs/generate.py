@@ -27,6 +27,10 @@ _NOTE = "Generated from config/ by `make generate`; a test checks that it is cur
 # The engine has no optional keys without a default; `config.load` takes these for "not set".
 _NOT_SET: Mapping[str, object] = {"string": "", "array": [], "object": {}}
 
+# For the OpenStack provider, in each stack that does not set its own: a cloud that answers 429 (too
+# many requests) is asked again when it says.
+_PROVIDER: Mapping[str, object] = {"openstack:maxRetries": {"value": 10}}
+
 # What `pulumi new` asks for: the keys without which no cluster can be planned.
 _ASKED = ("image", "flavor", "externalNetwork", "allowedCidrs")
 _CLOUD = "Entry of clouds.yaml with the credentials; empty: OS_CLOUD and the other OS_* variables."
@@ -103,7 +107,7 @@ def pulumi_yaml() -> str:
                 },
             },
         },
-        "config": declared,
+        "config": {**_PROVIDER, **declared},
     }
     return (
         f"# {_NOTE}\n"
@@ -230,7 +234,9 @@ def configuration_md() -> str:
         "not set.",
         "",
         "The credentials are those of Pulumi's OpenStack provider: set `openstack:cloud` to an",
-        "entry of `clouds.yaml`, or use the provider's other keys or the `OS_*` variables.",
+        "entry of `clouds.yaml`, or use the provider's other keys or the `OS_*` variables. A",
+        "request that gets no answer, or 429 (too many requests) with a time to wait, is repeated",
+        "up to `openstack:maxRetries` times, by default 10.",
         "",
         "[`Pulumi.admin.yaml`](../Pulumi.admin.yaml) shows every key in its place.",
         "",

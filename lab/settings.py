@@ -15,7 +15,12 @@ KUBELET = {
     "failSwapOn": False,
     # Every server sees the same disk, and images are preloaded: never delete them.
     "imageGCHighThresholdPercent": 100,
-    "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi"},
+    "evictionHard": {
+        "nodefs.available": "500Mi",
+        "nodefs.inodesFree": "1%",
+        "imagefs.available": "500Mi",
+        "imagefs.inodesFree": "1%",
+    },
 }
 KUBE_PROXY = {"conntrack": {"maxPerCore": 0}}
 IGNORED_PREFLIGHT_ERRORS = [

@@ -13,7 +13,19 @@ from config.kubernetes_version import KubernetesVersion
 from config.models.addons import AddonsSettings
 from config.models.backup import Backup
 from config.models.cloud_credential import CloudCredential
-from config.models.kubernetes import AuditLog, Containerd, Etcd, Kubeadm, Kubelet, KubeProxy, Oidc
+from config.models.kubernetes import (
+    ApiServer,
+    AuditLog,
+    Containerd,
+    ControllerManager,
+    Etcd,
+    Kubeadm,
+    Kubelet,
+    KubeProxy,
+    Oidc,
+    Scheduler,
+    Timeouts,
+)
 from config.models.machines import (
     ControlPlaneSettings,
     GatewaySettings,
@@ -28,7 +40,7 @@ from config.models.network import Dns, ExistingNetwork
 from config.models.rotation import Rotation
 from config.values.kubernetes import ControlPlaneCount, WorkerCount
 from config.values.machine import UserName
-from config.values.network import COMMAS, Address, Cidr, DnsLabel, Url
+from config.values.network import COMMAS, Address, Cidr, DnsLabel, Host, Url
 from config.values.repositories import RegistryHost
 from config.values.text import Name
 
@@ -89,15 +101,22 @@ class Cluster(Settings):
     existing_network: ExistingNetwork | None = None
     dns_nameservers: Annotated[tuple[Address, ...], COMMAS] = ()
     """DNS servers of the subnet; the default is those of the cloud."""
+    time_servers: Annotated[tuple[Host, ...], COMMAS] = ()
+    """Time servers (NTP) of every machine; the default is those of the image. A machine whose clock
+    is off by more than 30 seconds does not join."""
     floating_ip: Address | None = None
     """An existing floating IP that is not in use; the default is a new one."""
     dns: Dns | None = None
 
     kubelet: Kubelet = Kubelet()
     kube_proxy: KubeProxy = KubeProxy()
+    api_server: ApiServer = ApiServer()
+    controller_manager: ControllerManager = ControllerManager()
+    scheduler: Scheduler = Scheduler()
     kubeadm: Kubeadm = Kubeadm()
     containerd: Containerd = Containerd()
     etcd: Etcd = Etcd()
+    timeouts: Timeouts = Timeouts()
     backup: Backup = Backup()
     registry_mirrors: Mapping[RegistryHost, Annotated[tuple[Url, ...], Field(min_length=1)]] = (
         Field(default_factory=dict)

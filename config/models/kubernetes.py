@@ -6,7 +6,14 @@ from typing import Annotated
 from pydantic import Field
 
 from config.base import Settings
-from config.values.kubernetes import CertificateValidity, ComponentConfig, PreflightCheck, Values
+from config.values.kubernetes import (
+    Arguments,
+    CertificateValidity,
+    ComponentConfig,
+    PreflightCheck,
+    Timeout,
+    Values,
+)
 from config.values.machine import DropInName, Toml
 from config.values.network import HttpsUrl
 from config.values.text import Line, Name, Pem
@@ -16,7 +23,9 @@ class Kubelet(Settings):
     """Settings of the kubelets."""
 
     extra_config: ComponentConfig = Field(default_factory=dict)
-    """Fields of KubeletConfiguration (v1beta1), merged over those that this program sets."""
+    """Fields of KubeletConfiguration (v1beta1), merged over those that this program sets. For the
+    system, `kubeReserved` and `systemReserved` each keep `{cpu: 100m, memory: 256Mi, pid: "1000"}`
+    of a node; `evictionHard` is the kubelet's default."""
 
 
 class KubeProxy(Settings):
@@ -24,6 +33,28 @@ class KubeProxy(Settings):
 
     extra_config: ComponentConfig = Field(default_factory=dict)
     """Fields of KubeProxyConfiguration (v1alpha1), merged over those that this program sets."""
+
+
+class ApiServer(Settings):
+    """Settings of the API servers."""
+
+    extra_args: Arguments = Field(default_factory=dict)
+    """Arguments of kube-apiserver by name, without `--`, in addition to those of kubeadm and this
+    program. An API server that does not start with them gets its previous ones back."""
+
+
+class ControllerManager(Settings):
+    """Settings of the controller managers."""
+
+    extra_args: Arguments = Field(default_factory=dict)
+    """Arguments of kube-controller-manager, as for `apiServer`."""
+
+
+class Scheduler(Settings):
+    """Settings of the schedulers."""
+
+    extra_args: Arguments = Field(default_factory=dict)
+    """Arguments of kube-scheduler, as for `apiServer`."""
 
 
 class Kubeadm(Settings):
@@ -34,6 +65,17 @@ class Kubeadm(Settings):
     certificate_validity_period: CertificateValidity = "8760h"
     """Life of the certificates that kubeadm issues on control planes, in whole hours or minutes:
     `15m` to `8760h`, a year. They are renewed when a third of it is left."""
+
+
+class Timeouts(Settings):
+    """Times after which an update gives up on a node, in whole hours or minutes: `1m` to `24h`."""
+
+    drain: Timeout = "10m"
+    """Time in which the pods of a node must have left it. Pods with a longer
+    `terminationGracePeriodSeconds`, or that a PodDisruptionBudget keeps, need more. A node leaves
+    by the value that the last update has set."""
+    ready: Timeout = "10m"
+    """Time in which a node that has joined must be Ready."""
 
 
 class Containerd(Settings):

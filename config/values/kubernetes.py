@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from config.values.text import matches
 
@@ -14,6 +14,10 @@ _MAX_NODES = 5000
 _SHORTEST_VALIDITY = 15 * 60
 # kubeadm's default, and the most that it takes without a warning.
 _LONGEST_VALIDITY = 365 * 24 * 3600
+
+# Seconds.
+_SHORTEST_TIMEOUT = 60
+_LONGEST_TIMEOUT = 24 * 3600
 
 
 def _etcd_members(count: int) -> int:
@@ -36,6 +40,16 @@ def _certificate_validity(duration: str) -> str:
     return duration
 
 
+def _timeout(duration: str) -> str:
+    if not _SHORTEST_TIMEOUT <= seconds(duration) <= _LONGEST_TIMEOUT:
+        raise ValueError("must be from 1m to 24h")
+    return duration
+
+
+def _flag(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _without_type(fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     if named := {"apiVersion", "kind"} & fields.keys():
         raise ValueError(f"must not set {' and '.join(sorted(named))}; the program sets them")
@@ -55,6 +69,21 @@ CertificateValidity = Annotated[
     matches(r"[1-9][0-9]{0,6}[hm]", "must be a number of hours or minutes, such as 720h"),
     AfterValidator(_certificate_validity),
 ]
+Timeout = Annotated[
+    str,
+    matches(r"[1-9][0-9]{0,3}[hm]", "must be a number of hours or minutes, such as 30m"),
+    AfterValidator(_timeout),
+]
+ArgumentName = Annotated[
+    str,
+    matches(
+        r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "must be the name of an argument, such as v, without --"
+    ),
+]
+ArgumentValue = Annotated[
+    str, BeforeValidator(_flag), matches(r"[ -~]*", "must be one line of ASCII characters")
+]
+Arguments = Mapping[ArgumentName, ArgumentValue]
 ComponentConfig = Annotated[Mapping[str, JsonValue], AfterValidator(_without_type)]
 Values = Mapping[str, JsonValue]
 VolumeSize = Annotated[str, matches(r"[1-9][0-9]*(Mi|Gi|Ti)", "must be a size such as 20Gi")]

@@ -58,6 +58,10 @@ DnsLabel = Annotated[
         f"starting and ending with a letter or digit, at most {LONGEST_LABEL} characters",
     ),
 ]
+Host = Annotated[
+    str,
+    matches(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?", "must be a host name or an address"),
+]
 Url = Annotated[
     Line,
     matches(r"https?://[^/\s]+\S*", "must be a URL that starts with http:// or https://"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -171,6 +173,36 @@ def test_a_gateway_leaves_and_returns_and_two_are_never_active(cluster: Cluster)
     assert not second.is_active()
     assert int(first.ssh(took_over)) == expected
     assert poll.longest < 3, poll.longest
+
+
+# From a node through its own HAProxy: when each request ended, and its status.
+ASK = """for i in $(seq 150); do
+  curl -sk -m 5 -o /dev/null -w '%{http_code} ' https://127.0.0.1:7443/readyz
+  date +%s.%N
+  sleep 0.2
+done"""
+SILENT = (
+    "sudo nft add table inet lab",
+    "sudo nft 'add chain inet lab input { type filter hook input priority -10; }'",
+    "sudo nft add rule inet lab input tcp dport 6443 drop",
+)
+
+
+def test_a_node_passes_by_an_api_server_that_falls_silent(cluster: Cluster) -> None:
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(cluster.ssh, "ha-worker-0", ASK)
+        # The cluster's commands take seconds: the requests have begun by then.
+        try:
+            cluster.ssh(CONTROL_PLANES[2], " && ".join(SILENT))
+            lines = [line.split() for line in asked.result().splitlines()]
+        finally:
+            cluster.ssh(CONTROL_PLANES[2], "sudo nft delete table inet lab")
+    times = [float(time) for status, time in lines if status == "200"]
+    longest = max(later - earlier for earlier, later in itertools.pairwise(times))
+    print(f"{len(lines) - len(times)} requests failed, {longest:.1f} s of silence at most")
+    assert len(times) > 100
+    assert longest < 4
+    until(lambda: all(cluster.nodes().values()), "ready nodes", 120)
 
 
 def test_destroy_ends_when_the_api_is_gone_and_leaves_nothing(cluster: Cluster) -> None:

@@ -175,6 +175,65 @@ spec:
 """
 
 
+LOCAL_PORT, LOCAL_DNS_PORT = 31081, 31054
+LOOKUP = ("nslookup", "-type=a", "kubernetes.default.svc.cluster.local")
+WHO_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default, labels: {{app: who, role: server}}}}
+spec:
+  nodeName: small-worker-0
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: web
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command:
+    - sh
+    - -c
+    - |
+      mkdir -p /tmp/www/cgi-bin
+      cat >/tmp/www/cgi-bin/who <<'END'
+      #!/bin/sh
+      printf 'Content-Type: text/plain\\r\\n\\r\\n%s %s' "$(cat /etc/hostname)" "$REMOTE_ADDR"
+      END
+      chmod +x /tmp/www/cgi-bin/who
+      exec httpd -f -p 8080 -h /tmp/www
+"""
+WHO_SERVICE = """
+apiVersion: v1
+kind: Service
+metadata: {{name: {name}, namespace: default, labels: {{app: who}}}}
+spec:
+  selector: {{app: who, role: server}}
+  ports: [{{port: 8080{port}}}]
+  {spec}
+"""
+LOCAL_AND_STICKY = "---".join(
+    [
+        WHO_POD.format(name="who-0"),
+        WHO_POD.format(name="who-1"),
+        WHO_SERVICE.format(
+            name="local",
+            port=f", nodePort: {LOCAL_PORT}",
+            spec="type: NodePort\n  externalTrafficPolicy: Local",
+        ),
+        WHO_SERVICE.format(name="spread", port="", spec=""),
+        WHO_SERVICE.format(name="sticky", port="", spec="sessionAffinity: ClientIP"),
+        f"""
+apiVersion: v1
+kind: Service
+metadata: {{name: local-dns, namespace: kube-system}}
+spec:
+  type: NodePort
+  externalTrafficPolicy: Local
+  selector: {{k8s-app: kube-dns}}
+  ports: [{{port: 53, protocol: UDP, nodePort: {LOCAL_DNS_PORT}}}]
+""",
+    ]
+)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """The cluster; it is destroyed at the end, also after a failure."""
@@ -182,7 +241,8 @@ def cluster() -> Iterator[Cluster]:
         "small", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     )
     # What an earlier run in the same lab has left.
-    small.stack.configure({"rotation": None, "keepVolumes": None, "cloudCredential": None})
+    changed = ("rotation", "keepVolumes", "cloudCredential", "apiServer", "scheduler", "timeouts")
+    small.stack.configure(dict.fromkeys(changed))
     try:
         small.up()
         # The tests' own pods use the network of their nodes.
@@ -363,6 +423,48 @@ def test_node_ports_answer_every_node_and_a_host_port_its_own(cluster: Cluster) 
     cluster.kubectl("delete", "services", "-A", "-l", "app=node-port")
 
 
+def test_a_service_with_local_traffic_sees_its_client_and_one_with_affinity_keeps_it(
+    cluster: Cluster,
+) -> None:
+    control_plane, worker = "small-control-plane-0", "small-worker-0"
+    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    cluster.kubectl("apply", "-f", "-", stdin=LOCAL_AND_STICKY)
+    for node in addresses:
+        start_sleeper(cluster, f"on-{node}", "who", node, "true")
+    start_sleeper(cluster, "client", "who", worker, "false")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "-l", "app=who", "--timeout=120s")
+
+    def who(client: str, server: str) -> str:
+        """The pod that answers, and the client that it sees; empty without an answer."""
+        url = f"http://{server}/cgi-bin/who"
+        return execute(cluster, client, "wget", "-q", "-T", "5", "-O", "-", url)
+
+    # Both pods run on the worker. From the control plane: its own port leads nowhere.
+    there = f"{addresses[worker]}:{LOCAL_PORT}"
+    until(lambda: who(f"on-{control_plane}", there) != "", "an answer of the worker", 60)
+    assert addresses[control_plane] in who(f"on-{control_plane}", there)
+    assert who(f"on-{worker}", f"{addresses[control_plane]}:{LOCAL_PORT}") == ""
+    lost = execute(cluster, f"on-{worker}", *LOOKUP, f"{addresses[control_plane]}:{LOCAL_DNS_PORT}")
+    # By UDP, too: name servers run on a node, or they do not.
+    hosts = cluster.kubectl(
+        *("-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns"),
+        *("-o", "jsonpath={.items[*].spec.nodeName}"),
+    ).split()
+    assert ("Name:" in lost) == (control_plane in hosts)
+    if worker in hosts:
+        server = f"{addresses[worker]}:{LOCAL_DNS_PORT}"
+        assert "Name:" in execute(cluster, f"on-{control_plane}", *LOOKUP, server)
+
+    def pods(service: str) -> set[str]:
+        answers = [who("client", f"{service}.default:8080") for _ in range(20)]
+        return {pod for pod, _, _ in (answer.partition(" ") for answer in answers)}
+
+    until(lambda: len(pods("spread")) == 2, "answers of both pods", 60)
+    assert len(pods("sticky")) == 1
+    cluster.kubectl("delete", "pods,services", "-l", "app=who", "--now")
+    cluster.kubectl("-n", "kube-system", "delete", "service", "local-dns")
+
+
 def test_a_pod_keeps_its_files_on_a_volume_of_cinder(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=180s")
@@ -420,6 +522,86 @@ def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
     lock = json.loads(daemon_set["metadata"]["annotations"]["weave.works/kured-node-lock"])
     assert lock["nodeID"] == "openstack-kubernetes"
     cluster.kubectl("delete", "namespace", "kured")
+
+
+class Cordons:
+    """The most workers that were cordoned at the same time, while this is open."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.most = 0
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        listing = ("get", "nodes", "--field-selector=spec.unschedulable=true", "-o", "name")
+        while not self._ended.wait(0.2):
+            cordoned = self._cluster.kubectl(*listing, check=False).split()
+            self.most = max(self.most, len(cordoned))
+
+
+def test_workers_that_the_last_update_created_leave_one_at_a_time(cluster: Cluster) -> None:
+    cluster.up(workerCount=3)
+    with Cordons(cluster) as cordons:
+        cluster.up(workerCount=1)
+    assert cordons.most == 1
+    assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
+
+
+def mebibytes(cluster: Cluster, node: str, kind: str) -> int:
+    """The memory of a node, its `capacity` or what is `allocatable`."""
+    path = f"jsonpath={{.status.{kind}.memory}}"
+    return int(cluster.kubectl("get", "node", node, "-o", path).removesuffix("Ki")) // 1024
+
+
+def test_settings_of_kubelets_and_arguments_reach_a_running_cluster_without_a_drain(
+    cluster: Cluster,
+) -> None:
+    worker = "small-worker-0"
+    kept = mebibytes(cluster, worker, "capacity") - mebibytes(cluster, worker, "allocatable")
+    assert 612 <= kept <= 613
+    start_sleeper(cluster, "stays", "stays", worker, "false")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=120s")
+    path = "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}"
+    before = cluster.kubectl("get", "pod", "stays", "-o", path)
+
+    extra = {**settings.KUBELET, "systemReserved": {"memory": "300Mi"}}
+    cluster.up(
+        kubelet={"extraConfig": extra},
+        apiServer={"extraArgs": {"event-ttl": "4h"}},
+        timeouts={"drain": "20m"},
+    )
+    now = mebibytes(cluster, worker, "capacity") - mebibytes(cluster, worker, "allocatable")
+    assert now == kept + 44
+    assert cluster.kubectl("get", "pod", "stays", "-o", path) == before
+    manifest = "sudo cat /etc/kubernetes/manifests/kube-apiserver.yaml"
+    assert "--event-ttl=4h" in cluster.ssh("small-control-plane-0", manifest)
+    assert cluster.up() == {}
+    cluster.kubectl("delete", "pod", "stays", "--now")
+    cluster.up(kubelet={"extraConfig": settings.KUBELET}, apiServer=None, timeouts=None)
+
+
+@pytest.mark.parametrize("component", ["apiServer", "scheduler"])
+def test_a_control_plane_survives_an_argument_that_it_does_not_know(
+    cluster: Cluster, component: str
+) -> None:
+    cluster.stack.configure({component: {"extraArgs": {"no-such-argument": "x"}}})
+    try:
+        with pytest.raises(LabError, match="this control plane continues with its last manifests"):
+            cluster.stack.pulumi(*UP, capture=True)
+        until(lambda: all(cluster.nodes().values()), "an API with its last arguments", 180)
+    finally:
+        cluster.up(**{component: None})
+    assert all(cluster.nodes().values())
+    assert cluster.pods_not_ready() == []
 
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -392,6 +393,20 @@ def test_one_that_joins_with_new_names_gets_them_into_its_certificate(
     assert machine.has(f"{STATE}/kubeadm-init.sha256")
 
 
+def test_one_with_a_wrong_clock_does_not_wait_for_an_api_that_it_cannot_verify(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(INITIALIZE="false")
+    machine.environment["CLOCK_TIMEOUT"] = "0"
+    others(machine, a23=LISTENING)
+    hour = formatdate(time.time() + 3600, usegmt=True)
+    machine.answer("^curl .*10.8.0.23:6443/livez", hour)
+    result = configure(machine)
+    assert result.status == 1
+    assert "seconds behind that of the API server at 10.8.0.23" in result.log
+    assert not machine.called("kubeadm join")
+
+
 def test_one_that_joins_a_cluster_with_its_configuration_generates_nothing_again(
     make: Callable[..., Machine],
 ) -> None:
@@ -697,6 +712,59 @@ def test_a_changed_configuration_is_stored_and_made_into_manifests(
     assert machine.read("etc/kubernetes/manifests/etcd.yaml") == manifest
     configure(machine)
     assert not machine.called("init phase")
+
+
+POD_MANIFEST = "etc/kubernetes/manifests/kube-{}.yaml"
+# A manifest as kubeadm writes it, with an argument that the program does not know.
+BAD_MANIFEST = (
+    "with open(here + '/../root/etc/kubernetes/manifests/kube-{}.yaml', 'a') as file:\n"
+    "    file.write('    - --no-such-argument\\n')"
+)
+
+
+def with_bad_arguments(machine: Machine, pod: str) -> Machine:
+    """A member whose configuration has changed: this pod does not start with it."""
+    with_kube_proxy(machine)
+    machine.answer("kubeadm init phase control-plane", does=BAD_MANIFEST.format(pod))
+    machine.answer(f"^crictl ps .*kube-{pod}", "new\n")
+    machine.answer(f"^crictl ps .*kube-{pod}", "old\n", times=1)
+    return machine
+
+
+@pytest.mark.parametrize(("pod", "port"), [("controller-manager", 10257), ("scheduler", 10259)])
+def test_a_component_that_does_not_start_gets_its_last_arguments_back(
+    make: Callable[..., Machine], pod: str, port: int
+) -> None:
+    machine = with_bad_arguments(make(), pod)
+    before = machine.read(POD_MANIFEST.format(pod))
+    machine.answer(f"^curl .*:{port}/healthz", status=7)
+    result = configure(machine)
+    assert f"kube-{pod} is not healthy with its new configuration" in result.log
+    assert machine.read(POD_MANIFEST.format(pod)) == before
+    # The next run tries again.
+    machine.answer(f"^curl .*:{port}/healthz")
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "--no-such-argument" in machine.read(POD_MANIFEST.format(pod))
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_back(
+    make: Callable[..., Machine], ready: bool
+) -> None:
+    machine = member(make())
+    path = POD_MANIFEST.format("apiserver")
+    last = machine.read(path)
+    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        manifest = machine.read(f"etc/kubernetes/manifests/{pod}.yaml")
+        machine.place(f"{STATE}/manifests/{pod}.yaml", manifest)
+    machine.place(path, f"{last}    - --new\n")
+    machine.answer("member list", MEMBERS + OWN_MEMBER)
+    if not ready:
+        machine.answer(f"^curl .*{MINE}:6443/readyz", status=7, times=2)
+    assert configure(machine).status == 0
+    assert machine.read(path) == (f"{last}    - --new\n" if ready else last)
+    assert not machine.has(f"{STATE}/manifests")
 
 
 def test_a_configuration_is_stored_once_the_api_server_allows_it(

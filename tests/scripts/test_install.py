@@ -55,6 +55,51 @@ def install(machine: Machine, verb: str = "all") -> Result:
     return result
 
 
+TIMESYNCD = "etc/systemd/timesyncd.conf.d/openstack-kubernetes.conf"
+CHRONY = "etc/chrony/sources.d/openstack-kubernetes.sources"
+
+
+@pytest.mark.parametrize("verb", ["all", "kubectl"])
+def test_time_servers_of_the_configuration_replace_those_of_the_image(
+    node: Callable[..., Machine], verb: str
+) -> None:
+    machine = node(TIME_SERVERS="ntp.example.org 192.0.2.1")
+    install(machine, verb)
+    assert machine.read(TIMESYNCD) == "[Time]\nNTP=ntp.example.org 192.0.2.1\n"
+    assert machine.called("restart -- systemd-timesyncd.service")
+    install(machine, verb)
+    assert not machine.called("restart -- systemd-timesyncd.service")
+    machine.node_env(NODE)
+    install(machine, verb)
+    assert not machine.has(TIMESYNCD)
+    assert machine.called("restart -- systemd-timesyncd.service")
+
+
+def test_time_servers_are_chronys_where_it_is_installed(node: Callable[..., Machine]) -> None:
+    machine = node(TIME_SERVERS="ntp.example.org 192.0.2.1")
+    machine.place("usr/sbin/chronyd")
+    install(machine)
+    lines = ["server ntp.example.org iburst prefer", "server 192.0.2.1 iburst prefer"]
+    assert machine.read(CHRONY).splitlines() == lines
+    assert machine.called("restart -- chrony.service")
+    assert not machine.called("timesyncd")
+
+
+def test_without_time_servers_those_of_the_image_stay(node: Callable[..., Machine]) -> None:
+    machine = node()
+    install(machine)
+    assert not machine.called("timesyncd")
+
+
+def test_the_neighbour_table_holds_500_nodes(node: Callable[..., Machine]) -> None:
+    machine = node()
+    install(machine)
+    sysctls = machine.read("etc/sysctl.d/80-openstack-kubernetes.conf")
+    limits = re.findall(r"neigh\.default\.gc_thresh\d = (\d+)", sysctls)
+    assert [int(limit) for limit in limits] == sorted(int(limit) for limit in limits)
+    assert int(limits[0]) > 5000
+
+
 @pytest.mark.parametrize("version", ["", "1.36.3", "v1.36", "latest", "v1.36.3; reboot"])
 def test_it_says_how_a_version_looks(node: Callable[..., Machine], version: str) -> None:
     result = node(KUBERNETES_VERSION=version).run("install/install.sh", "all")

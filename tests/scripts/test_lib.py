@@ -120,6 +120,19 @@ def test_run_returns_the_status_of_the_command_and_shows_its_output(machine: Mac
     assert "said" in result.log
 
 
+def test_a_command_that_hangs_is_ended_and_the_error_names_the_step(machine: Machine) -> None:
+    result = machine.lib("step 'wait'; COMMAND_TIMEOUT=1 run sleep 50 || die 'no sleep'")
+    assert "sleep did not end within 1 s" in result.log
+    assert 'step "wait": no sleep' in result.log
+
+
+def test_a_script_that_is_ended_names_the_step(machine: Machine) -> None:
+    script = "source ./lib/lib.sh; at_exit 'echo left'; step 'a long one'; sleep 50"
+    result = machine.bash(["timeout", "1", "bash", "-c", script, "trial.sh", "check"], "")
+    assert (result.status, result.stdout) == (124, "left\n")
+    assert 'trial.sh check was ended in step "a long one"' in result.log
+
+
 def test_everything_said_is_in_the_journal_too(machine: Machine) -> None:
     machine.lib('step "a step"')
     assert "-t openstack-kubernetes/trial.sh -- == a step\n" in machine.journal

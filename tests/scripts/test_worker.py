@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import time
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 
 import pytest
 
@@ -51,6 +54,44 @@ def test_configure_leaves_everything_that_join_needs(worker: Machine) -> None:
         assert worker.has(f"etc/openstack-kubernetes/{name}")
     assert "bind 127.0.0.1:7443" in worker.read("etc/haproxy/haproxy.cfg")
     assert not worker.called("kubeadm join")
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [(300, r"is \d+ seconds behind that of the API server at 10\.8\.0\.21"),
+     (-300, r"is \d+ seconds ahead of that of the API server at 10\.8\.0\.21"),
+     (5, "")],
+)  # fmt: skip
+def test_a_machine_with_a_wrong_clock_does_not_join(worker: Machine, off: int, told: str) -> None:
+    worker.run("worker/worker.sh", "configure")
+    worker.environment["CLOCK_TIMEOUT"] = "0"
+    worker.answer("^curl .*10.8.0.21:6443/livez", formatdate(time.time() + off, usegmt=True))
+    result = join(worker)
+    assert (result.status == 0) == (told == "")
+    assert bool(worker.called("kubeadm join")) == (told == "")
+    assert re.search(
+        f"the clock of this machine {told}: certificates" if told else "joined", result.log
+    )
+    assert worker.called("livez")[0].count("--insecure") == 1
+
+
+def test_a_machine_whose_clock_is_before_the_clusters_begin_does_not_join(worker: Machine) -> None:
+    worker.run("worker/worker.sh", "configure")
+    worker.environment["CLOCK_TIMEOUT"] = "0"
+    worker.answer("^openssl x509 .*-startdate", "notBefore=Jan  2 03:04:05 2099 GMT\n")
+    assert "but the cluster's CA was made at Jan  2 03:04:05 2099 GMT" in join(worker).log
+    assert not worker.called("kubeadm join")
+
+
+def test_the_api_servers_bear_the_probes_of_500_nodes(worker: Machine) -> None:
+    worker.run("worker/worker.sh", "configure")
+    [line] = re.findall(r"default-server (.*)", worker.read("etc/haproxy/haproxy.cfg"))
+    seconds = re.search(r" inter (\d+)s ", line)
+    assert seconds is not None
+    assert 500 / int(seconds.group(1)) <= 50
+    # A server whose connections fail is probed at once, not ten seconds later.
+    assert "fastinter 500ms" in line
+    assert "observe layer4 error-limit 1 on-error fastinter" in line
 
 
 def test_the_installed_script_joins_without_a_folder(worker: Machine) -> None:

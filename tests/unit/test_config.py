@@ -212,6 +212,55 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "kubeadm.certificateValidityPeriod = 1y: must be a number of hours or minutes",
         ),
         (
+            {"kubelet": {"extraConfig": {"systemReserved": {"memory": "1 GB"}}}},
+            "kubelet.extraConfig.systemReserved.memory = 1 GB: must be a text with an amount",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"kubeReserved": {"pid": 1000}}}},
+            "kubelet.extraConfig.kubeReserved.pid = 1000: must be a text with an amount, such as",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"kubeReserved": {"disk": "1Gi"}}}},
+            "kubelet.extraConfig.kubeReserved.disk = 1Gi: unknown; use cpu, memory, ephemeral",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"evictionHard": {"memory.free": "5%"}}}},
+            'kubelet.extraConfig.evictionHard["memory.free"] = 5%: unknown; use memory.available',
+        ),
+        ({"kubelet": {"extraConfig": {"evictionHard": "5%"}}}, "evictionHard = 5%: must be an"),
+        (
+            {"apiServer": {"extraArgs": {"etcd-servers": "https://a"}}},
+            "apiServer.extraArgs.etcd-servers = https://a: kubeadm sets it for this cluster",
+        ),
+        (
+            {"apiServer": {"extraArgs": {"audit-log-maxage": 5}}},
+            "apiServer.extraArgs.audit-log-maxage = 5: use auditLog; remove it",
+        ),
+        (
+            {"apiServer": {"extraArgs": {"enable-admission-plugins": "AlwaysPullImages"}}},
+            "enable-admission-plugins = AlwaysPullImages: must have NodeRestriction too",
+        ),
+        (
+            {"controllerManager": {"extraArgs": {"node-cidr-mask-size": 25}}},
+            "controllerManager.extraArgs.node-cidr-mask-size = 25: every node has a /24 of podCidr",
+        ),
+        (
+            {"scheduler": {"extraArgs": {"--v": 4}}},
+            "scheduler.extraArgs.--v = --v: must be the name of an argument, such as v, without --",
+        ),
+        ({"scheduler": {"extraArgs": {"v": "1\n2"}}}, "scheduler.extraArgs.v = 1 2: must be one"),
+        ({"timeServers": "a b, c"}, "timeServers[0] = a b: must be a host name or an address"),
+        (
+            {
+                "addons": {
+                    "ingress": {"values": {"service": {"spec": {"externalTrafficPolicy": "Local"}}}}
+                }
+            },
+            "addons.ingress.values.service.spec.externalTrafficPolicy = Local: the gateways send",
+        ),
+        ({"timeouts": {"drain": "30s"}}, "timeouts.drain = 30s: must be a number of hours or min"),
+        ({"timeouts": {"ready": "25h"}}, "timeouts.ready = 25h: must be from 1m to 24h"),
+        (
             {"workerPools": [{"name": "a", "labels": {"topology.kubernetes.io/zone": "z"}}]},
             'workerPools[0].labels["topology.kubernetes.io/zone"] = z: is a label',
         ),

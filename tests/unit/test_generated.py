@@ -21,9 +21,16 @@ def test_a_generated_file_is_current(name: str) -> None:
 
 def test_the_defaults_of_the_project_are_those_of_the_models() -> None:
     declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
-    defaults = {key: entry["default"] for key, entry in declared.items()}
+    own = {key: entry for key, entry in declared.items() if ":" not in key}
+    defaults = {key: entry["default"] for key, entry in own.items()}
     roles = {"image": "i", "flavor": "f"}
     assert load({**defaults, **REQUIRED, **roles}, "demo") == load({**REQUIRED, **roles}, "demo")
+
+
+def test_the_provider_repeats_what_the_cloud_has_no_time_for() -> None:
+    declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    # The engine takes no default of a provider's key.
+    assert declared["openstack:maxRetries"] == {"value": 10}
 
 
 def stack_file(uncomment: str | None = None) -> dict[str, Any]:

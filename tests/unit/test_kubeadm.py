@@ -156,6 +156,42 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     assert kubelet["seccompDefault"] is True
 
 
+@pytest.mark.parametrize("component", ["apiServer", "controllerManager", "scheduler"])
+def test_a_component_has_the_arguments_of_the_user_next_to_its_own(component: str) -> None:
+    own = {"extraArgs": {"v": 4, "profiling": True}}
+    cluster = documents(init_file(**{component: own}))["ClusterConfiguration"]
+    before = flags(documents(init_file())["ClusterConfiguration"][component]["extraArgs"])
+    got = flags(cluster[component]["extraArgs"])
+    assert got == {**before, "v": "4", "profiling": "true"}
+
+
+def memory(text: str) -> int:
+    assert text.endswith("Mi")
+    return int(text.removesuffix("Mi"))
+
+
+def test_a_small_node_keeps_most_of_its_memory_for_pods() -> None:
+    kubelet = documents(init_file())["KubeletConfiguration"]
+    kept = sum(memory(kubelet[field]["memory"]) for field in ("kubeReserved", "systemReserved"))
+    kept += memory(kubelet["evictionHard"]["memory.available"])
+    assert kept >= 512
+    assert 1024 - kept > 1024 / 3
+
+
+def test_a_threshold_of_the_user_leaves_the_others() -> None:
+    own = {"evictionHard": {"memory.available": "5%"}, "systemReserved": {"memory": "1Gi"}}
+    kubelet = documents(init_file(kubelet={"extraConfig": own}))["KubeletConfiguration"]
+    # The kubelet would take those that are missing for zero.
+    assert kubelet["evictionHard"] == {
+        "memory.available": "5%",
+        "nodefs.available": "10%",
+        "nodefs.inodesFree": "5%",
+        "imagefs.available": "15%",
+        "imagefs.inodesFree": "5%",
+    }
+    assert kubelet["systemReserved"] == {"cpu": "100m", "memory": "1Gi", "pid": "1000"}
+
+
 @pytest.mark.parametrize("encrypt", [True, False])
 def test_secrets_stay_readable_when_their_encryption_is_switched(encrypt: bool) -> None:
     [document] = documents(kubeadm.encryption_configuration("a2V5", encrypt=encrypt)).values()

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from openstack.connection import Connection
 
 from cloud.endpoint import endpoint
-from cloud.login import login, login_variables, resolve
+from cloud.login import CloudLogin, login, login_variables, resolve
 from config.errors import ConfigError
+from tests.unit.http_servers import Silent, served
 
 CLOUDS = """
 clouds:
@@ -93,6 +95,26 @@ def test_programs_in_the_cluster_get_no_credentials(clouds: Path) -> None:
     assert got.auth_url == "https://cloud.example.org:5000/v3"
     assert (got.region, got.ca_certificate) == ("one", "PEM")
     assert "hunter2" not in repr(got)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_cloud_that_is_busy_is_asked_again(status: int) -> None:
+    answers = [status, status, 200]
+
+    class Busy(Silent):
+        def do_GET(self) -> None:  # noqa: N802
+            self.send_response(answers.pop(0))
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+
+    with served(Busy) as url:
+        known = CloudLogin(
+            key="openstack:authUrl",
+            value=url,
+            settings={"auth_type": "none", "auth": {"endpoint": url}},
+        )
+        answer = Connection(config=resolve(known)).object_store.get(url)
+    assert (answer.status_code, answers) == (200, [])
 
 
 @pytest.fixture

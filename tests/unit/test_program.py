@@ -205,6 +205,29 @@ def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
     assert command(changed, name).inputs["stdin"] != command(updated, name).inputs["stdin"]
 
 
+def test_workers_of_the_last_update_leave_as_many_at_a_time_as_the_pool_allows() -> None:
+    pool = run({"workerCount": 4, "worker": {"maxUnavailable": 2}})
+
+    def turn(index: int) -> str:
+        line = command(pool, f"demo-worker-{index}-membership").inputs["delete"]
+        [name] = re.findall(r"/run/lock/openstack-kubernetes-(drain-\S+);", line)
+        return str(name)
+
+    assert turn(0) == turn(2) != turn(1) == turn(3)
+    # They still join in parallel.
+    assert "drain-" not in command(pool, "demo-worker-0-membership").inputs["create"]
+
+
+def test_a_node_has_the_time_of_the_configuration() -> None:
+    longer = run({"timeouts": {"drain": "3h", "ready": "20m"}})
+    for name in NODES:
+        membership = command(longer, f"{name}-membership")
+        settings = node_env(membership)
+        assert (settings["DRAIN_TIMEOUT"], settings["READY_TIMEOUT"]) == ("10800", "1200")
+        [limit] = re.findall(r"timeout --kill-after=30 (\d+) ", membership.inputs["delete"])
+        assert int(limit) > 10800 + 1200
+
+
 def test_a_new_worker_waits_for_no_existing_one(updated: Run) -> None:
     new = server(updated, "demo-worker-2")
     assert not any(updated.waits_for(new, server(updated, name)) for name in NODES)
@@ -682,6 +705,7 @@ def test_packages_may_come_from_mirrors() -> None:
 def test_the_contract_names_everything_in_a_folder() -> None:
     everything = run(
         {
+            "timeServers": ["ntp.example.org"],
             "packageMirrors": {
                 "kubernetes": "https://a.example",
                 "containerd": "https://b.example",
@@ -716,7 +740,13 @@ def test_the_contract_names_everything_in_a_folder() -> None:
     held |= {name.partition("/")[0] for name in scripts}
     assert {"proxy.env", "admission.yaml", "cluster", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
-    assert {"KUBERNETES_PACKAGES", "IMAGE_REGISTRY", "REBOOT_DAYS", "ETCD_DEVICE"} <= settings
+    assert {
+        "KUBERNETES_PACKAGES",
+        "TIME_SERVERS",
+        "IMAGE_REGISTRY",
+        "REBOOT_DAYS",
+        "ETCD_DEVICE",
+    } <= settings
     contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))
     assert held | settings <= contract
 

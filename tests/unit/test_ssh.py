@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -55,9 +56,52 @@ def test_a_script_that_hangs_is_killed(shell: dict[str, str], tmp_path: Path) ->
     assert run({"main.sh": "exec sleep 60\n"}, shell, tmp_path, seconds=1).returncode == 124
 
 
+def in_turn(name: str, tmp_path: Path) -> str:
+    """The line of a resource's script that waits for the others of its turn."""
+    line = loader("main.sh go", lock=name, seconds=60, turn="drain-worker-0")
+    return line.replace("/run/lock/", f"{tmp_path}/")
+
+
+def test_scripts_in_turn_run_one_after_the_other(shell: dict[str, str], tmp_path: Path) -> None:
+    script = f"echo in >>{tmp_path}/log; sleep 0.3; echo out >>{tmp_path}/log\n"
+    runs = []
+    for name in ("a", "b", "c"):
+        line = in_turn(name, tmp_path)
+        run = subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, env=shell, text=True)
+        assert run.stdin is not None
+        run.stdin.write(pack({"main.sh": script}))
+        run.stdin.close()
+        runs.append(run)
+    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    assert (tmp_path / "log").read_text().split() == ["in", "out"] * 3
+
+
+def test_a_script_does_not_wait_for_its_turn_when_its_caller_is_gone(
+    shell: dict[str, str], tmp_path: Path
+) -> None:
+    line = in_turn("a", tmp_path).replace("flock -w 5 8", "flock -w 0.1 8")
+    line = line.replace("/dev/shm/", f"{tmp_path}/folder-of-")
+    with (tmp_path / "openstack-kubernetes-drain-worker-0").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        read, write = os.pipe()
+        waiting = subprocess.Popen(
+            ["sh", "-c", line], stdin=subprocess.PIPE, stderr=write, env=shell, text=True
+        )
+        os.close(write)
+        assert waiting.stdin is not None
+        waiting.stdin.write(pack({"main.sh": f"touch {tmp_path}/ran\n"}))
+        waiting.stdin.close()
+        assert os.read(read, 100) == b"waiting for another run\n"
+        os.close(read)
+        assert waiting.wait(60) != 0
+    assert not (tmp_path / "ran").exists()
+    assert not list(tmp_path.glob("folder-of-*"))
+
+
 # A wait with a limit in seconds: of its own, or a default that node.env may change.
 WAIT = re.compile(
-    r"\b(?:wait_for|limit=|timeout(?: --timeout)?|--timeout)[ =]?\"?(?:\$\{\w+:-)?(\d+)"
+    r"\b(?:wait_for|limit=|COMMAND_TIMEOUT=|timeout(?: --timeout)?|--timeout)"
+    r"[ =]?\"?(?:\$\{\w+:-)?(\d+)"
 )
 
 
@@ -70,7 +114,9 @@ WAIT = re.compile(
     ],
 )
 def test_a_script_has_more_time_than_all_its_waits_together(folders: tuple[str, ...]) -> None:
-    scripts = [script for folder in folders for script in (USERDATA / folder).rglob("*.sh")]
+    # A timer runs the updates.
+    found = (script for folder in folders for script in (USERDATA / folder).rglob("*.sh"))
+    scripts = [script for script in found if script.name != "updates.sh"]
     limits = [int(limit) for script in scripts for limit in WAIT.findall(script.read_text())]
     assert limits
     assert sum(limits) < SCRIPT_SECONDS

@@ -18,6 +18,8 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
 source "$HERE/lib/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/api-proxy.sh
+source "$HERE/node/api-proxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/kubectl.sh
 source "$HERE/cluster/kubectl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
@@ -36,6 +38,8 @@ source "$HERE/cluster/requests.sh"
 source "$HERE/cluster/client-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
 source "$HERE/cluster/serving-certificates.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/clock.sh
+source "$HERE/node/clock.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/metrics.sh

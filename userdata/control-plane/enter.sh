@@ -16,8 +16,10 @@ enter_cluster() {
     systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
   fi
   if ! others_answer && others_listen; then
+    check_clock "$listening"
     wait_for_others || die "a cluster exists, but the API of none of its control planes becomes ready: repair them first (do they have their majority?). No second cluster was initialized next to it"
   fi
+  check_clock "$ready"
   if [[ -n $ready ]]; then
     join_cluster
   elif may_initialize; then

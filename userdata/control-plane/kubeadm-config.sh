@@ -4,6 +4,10 @@
 
 STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
+# The manifests that worked, while new ones are tried: the next run, which may bring better ones, needs
+# the API server.
+LAST_MANIFESTS=$STATE_DIR/manifests
+
 # The kubelet restarts the static pods whose manifests differ, no others.
 configure_kubeadm() {
   local config=$FOLDER/kubeadm-init.yaml pod
@@ -19,6 +23,7 @@ configure_kubeadm() {
     run kubeadm init phase upload-config all --config "$config" ||
     die "kubeadm could not store its configuration in the cluster: the reason is above"
   reissue_api_server_certificate "$config"
+  keep_manifests
   run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
   write_etcd_manifest "$config"
   for pod in "${STATIC_PODS[@]}"; do
@@ -28,8 +33,47 @@ configure_kubeadm() {
     fi
   done
   wait_for_own_api
+  for pod in kube-controller-manager:10257 kube-scheduler:10259; do
+    wait_for "${RESTART_TIMEOUT:-180}" "${pod%:*} to be healthy" is_healthy "${pod#*:}" ||
+      die "${pod%:*} is not healthy with its new configuration; the log of its container is in /var/log/pods" kubelet.service
+  done
+  rm -rf -- "$LAST_MANIFESTS"
   configure_kube_proxy "$config"
   remember_configuration
+}
+
+# is_healthy PORT
+is_healthy() {
+  curl --silent --fail --insecure --output /dev/null --noproxy '*' --max-time 2 \
+    "https://127.0.0.1:$1/healthz"
+}
+
+keep_manifests() {
+  local -a paths=("${STATIC_PODS[@]/#/$MANIFESTS/}")
+  paths=("${paths[@]/%/.yaml}")
+  rm -rf -- "$LAST_MANIFESTS" "$LAST_MANIFESTS.new"
+  mkdir -- "$LAST_MANIFESTS.new"
+  cp -- "${paths[@]}" "$LAST_MANIFESTS.new"
+  mv -- "$LAST_MANIFESTS.new" "$LAST_MANIFESTS"
+  at_exit put_manifests_back
+}
+
+# put_manifests_back: if they were kept, which they are until the new ones are in force.
+put_manifests_back() {
+  local pod
+  [[ -d $LAST_MANIFESTS ]] || return 0
+  log "this control plane continues with its last manifests"
+  for pod in "${STATIC_PODS[@]}"; do
+    copy_file "$LAST_MANIFESTS/$pod.yaml" "$MANIFESTS/$pod.yaml" 0600
+  done
+  rm -rf -- "$LAST_MANIFESTS"
+}
+
+# A run that was killed while it tried new manifests has not put the last ones back.
+settle_manifests() {
+  [[ -d $LAST_MANIFESTS ]] || return 0
+  ! own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
+  put_manifests_back
 }
 
 # write_etcd_manifest CONFIG: etcd restarts only for what matters. kubeadm would write another

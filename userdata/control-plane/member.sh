@@ -16,6 +16,7 @@ was_removed() {
 configure_member() {
   need_packages curl=curl
   refuse_wrong_bucket
+  settle_manifests
   remove_forced_new_cluster
   restore_api_server_certificate
   configure_api_proxy

@@ -13,6 +13,7 @@
 #                        <version>/{kubeadm,kubelet,kubectl}, <version>/images/*.tar,
 #                        containerd/{containerd,containerd-shim-runc-v2,ctr}, crictl
 #   IMAGE_REGISTRY       a mirror of kubeadm's own registry: where the pause image comes from
+#   TIME_SERVERS         separated by spaces; default: those of the image
 #   SECURITY_UPDATES     `true`: the distribution's security updates every night
 #   KUBERNETES_PACKAGES, CONTAINERD_PACKAGES   mirrors of pkgs.k8s.io and download.docker.com
 # In the same folder, where they exist: proxy.env, containerd/*.toml, containerd/certs.d/.
@@ -20,6 +21,7 @@
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 source "$HERE/install/packages.sh"
+source "$HERE/install/time.sh"
 source "$HERE/install/updates.sh"
 source "$HERE/install/containerd.sh"
 source "$HERE/install/kubernetes.sh"
@@ -34,12 +36,14 @@ NODE_PACKAGES=(ca-certificates conntrack curl e2fsprogs ebtables ethtool haproxy
 
 gateway() {
   want_packages "${GATEWAY_PACKAGES[@]}"
+  configure_time_servers
   want_programs kubectl
   configure_updates
 }
 
 node() {
   want_packages "${NODE_PACKAGES[@]}"
+  configure_time_servers
   want_containerd
   want_programs kubeadm kubelet kubectl
   want_crictl

@@ -35,6 +35,7 @@ update_time() {
 update() {
   step "security updates"
   apt_update
-  NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
+  # Ended in the middle, dpkg would need a person.
+  COMMAND_TIMEOUT=14400 NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
     die "unattended-upgrade failed: see /var/log/unattended-upgrades"
 }

@@ -26,5 +26,5 @@ unexpected() {
 trap 'unexpected "$?" "$LINENO" "$BASH_COMMAND"' ERR
 trap leave_script EXIT
 trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+trap 'log "ERROR: $SCRIPT $VERB was ended in step \"$STEP\""; exit 143' TERM HUP
 trap 'exit 141' PIPE # the connection is gone

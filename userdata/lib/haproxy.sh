@@ -58,22 +58,3 @@ haproxy_alive() {
   curl --silent --fail --output /dev/null --noproxy '*' --max-time 2 \
     "http://127.0.0.1:$HAPROXY_HEALTH_PORT/healthz"
 }
-
-# The API of the cluster on every node, whichever control planes are alive. Checks are slower than
-# on the gateways: every node makes them.
-configure_api_proxy() {
-  local config
-  need_env API_PORT LOCAL_API_PORT HAPROXY_HEALTH_PORT
-  step "node-local HAProxy for $API_NAME:$LOCAL_API_PORT"
-  write_hosts
-  config=$(
-    haproxy_base 'fd-hard-limit 10000' 'nbthread 1' 'spread-checks 20'
-    haproxy_api 'inter 2s fastinter 300ms downinter 1s fall 2 rise 1' "127.0.0.1:$LOCAL_API_PORT"
-  )
-  haproxy_apply "$config"
-}
-
-wait_for_api_proxy() {
-  wait_for "${API_TIMEOUT:-300}" "the cluster's API at $API_NAME:$LOCAL_API_PORT" \
-    api_ready "$API_NAME:$LOCAL_API_PORT"
-}

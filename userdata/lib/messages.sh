@@ -37,12 +37,16 @@ complaint() {
   { "$@" 2>&1 </dev/null || true; } | tail -n 3
 }
 
-# run COMMAND...: its output goes to standard error and to the journal; its status is returned.
+# run COMMAND...: its output goes to standard error and to the journal; its status is returned. A
+# program that hangs is ended.
 run() {
-  local -a statuses
+  local seconds=${COMMAND_TIMEOUT:-1800}
+  local -a statuses limit=(timeout --kill-after=30 "$seconds")
+  ! declare -F "$1" >/dev/null || limit=()
   log "+ $*"
-  "$@" 2>&1 </dev/null | journal && return 0
+  "${limit[@]}" "$@" 2>&1 </dev/null | journal && return 0
   statuses=("${PIPESTATUS[@]}")
+  [[ ${statuses[0]} != 124 ]] || log "$1 did not end within $seconds s"
   return "${statuses[0]}"
 }
 

@@ -40,11 +40,11 @@ was_interrupted() {
 reset_node() {
   step "kubeadm reset"
   if command -v kubeadm >/dev/null; then
-    run timeout "${RESET_TIMEOUT:-240}" kubeadm reset --force --cleanup-tmp-dir \
+    COMMAND_TIMEOUT=${RESET_TIMEOUT:-240} run kubeadm reset --force --cleanup-tmp-dir \
       ${RESET_SKIP:+--skip-phases="$RESET_SKIP"} ||
       die "kubeadm reset failed" containerd.service
   fi
-  rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf"
+  rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf" "$STATE_DIR/manifests"
   rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed}
 }
 

@@ -13,6 +13,10 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../lib/haproxy.sh
 source "$HERE/lib/haproxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/api-proxy.sh
+source "$HERE/node/api-proxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/clock.sh
+source "$HERE/node/clock.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 
@@ -71,6 +75,7 @@ join() {
     log "an earlier join was interrupted"
     reset_node
   fi
+  check_clock "$CONTROL_PLANE_ADDRESSES"
   step "wait for the API"
   wait_for_api_proxy || die "the API does not answer through the node-local HAProxy" haproxy.service
   step "kubeadm join"
@@ -111,7 +116,7 @@ node_exists() {
 }
 
 require_root
-load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES
+load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES API_PORT
 case $VERB in
   configure | join | finish | upgrade | reset)
     lock
