@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from commands.pulumi_cli import pulumi
+from commands.fleet.stacks import state
 from config import ports
 
 # The active gateway, as the SSH configuration calls it.
@@ -52,10 +51,9 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
 def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, str]:
     """Public host keys by the names of their machines; the gateways share one."""
     gateways = [each["name"] for each in outputs["gateways"]]
-    state = json.loads(pulumi("stack", "export", "--stack", stack))
     found = {
         name.removesuffix("-host-key"): each["outputs"]["publicKeyOpenssh"].strip()
-        for each in state["deployment"]["resources"]
+        for each in state(stack)["resources"]
         for name in [each["urn"].rsplit("::", 1)[1]]
         if name.endswith("-host-key") and each["type"].endswith(":PrivateKey")
     }
