@@ -1,4 +1,4 @@
-"""All clusters of a backend: `python -m commands.fleet list`, `kubeconfig`, `ssh` and `upgrade`.
+"""All clusters of a backend: `python -m commands.fleet list`, `kubeconfig`, `ssh`, `upgrade`.
 
 Each stack of this project is a cluster, called by the stack's name.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from commands.fleet import upgrade
 from commands.fleet.kubeconfigs import merge
-from commands.fleet.machines import MachineError, ssh
+from commands.fleet.machines import MachineError, ssh, write_files
 from commands.fleet.report import entries, table
 from commands.fleet.stacks import StackError, names, outputs
 from commands.fleet.upgrade import UpgradeError
@@ -35,6 +36,9 @@ def main() -> int:
                 return _kubeconfig(arguments.name)
             case "upgrade":
                 return _upgrade(arguments)
+            case "ssh-config":
+                print(write_files(Path.cwd(), arguments.name, outputs(arguments.name)))
+                return 0
             case _:
                 known = outputs(arguments.name)
                 return ssh(arguments.name, known, arguments.machine, arguments.words)
@@ -113,6 +117,10 @@ def _arguments() -> argparse.Namespace:
     login.add_argument("name", help="the cluster")
     login.add_argument("machine", help="such as demo-worker-0, or demo-gateway-1")
     login.add_argument("words", nargs=argparse.REMAINDER, help="the command; a shell without it")
+    config = commands.add_parser(
+        "ssh-config", help="write ssh_config, ssh_key and known_hosts into this folder"
+    )
+    config.add_argument("name", help="the cluster")
     waves = commands.add_parser("upgrade", help="upgrade Kubernetes, one wave after the other")
     waves.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
     waves.add_argument("--to", required=True, metavar="VERSION", help="such as v1.36.4")

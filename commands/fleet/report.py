@@ -68,7 +68,12 @@ def entries(stacks: Sequence[str], console: Console, *, drift: bool) -> list[Ent
     with ThreadPoolExecutor(max_workers=previews.AT_A_TIME if drift else _AT_A_TIME) as threads:
         asked = {threads.submit(_entry, stack, locks, drift): stack for stack in stacks}
         done = track(
-            as_completed(asked), "Asking the clusters", len(asked), console=console, transient=True
+            as_completed(asked),
+            "Asking the clusters",
+            len(asked),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
         found = {asked[each]: each.result() for each in done}
     return [found[stack] for stack in stacks]
@@ -97,6 +102,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
         except PreviewError as error:
             problems.append(_line(f"its drift is not known: {error}"))
     backup = answer.newest_backup if answer else None
+    ended = update.get("endTime")
     return Entry(
         name=stack,
         cluster_id=known.get("clusterId"),
@@ -109,7 +115,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
         certificates_end=_minute(answer.certificates_end) if answer else None,
         newest_backup=_minute(backup.time) if backup else None,
         newest_backup_place=backup.place if backup else None,
-        last_update=update.get("endTime"),
+        last_update=_minute(datetime.fromisoformat(ended)) if ended else None,
         last_update_result=update.get("result"),
         drift=drifted,
         problems=problems,

@@ -105,7 +105,8 @@ def _of_each(
     found, problems = {}, []
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as threads:
         begun = {stack: threads.submit(act, stack) for stack in stacks}
-        for stack in track(stacks, title, console=console, transient=True):
+        quiet = not console.is_terminal
+        for stack in track(stacks, title, console=console, transient=True, disable=quiet):
             try:
                 found[stack] = begun[stack].result()
             except (PreviewError, PulumiError, UpgradeError) as error:
