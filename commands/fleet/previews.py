@@ -37,5 +37,7 @@ def _errors(error: PulumiError) -> str:
         told = json.loads(error.output)["diagnostics"]
     except (ValueError, LookupError):
         return str(error).strip()
-    errors = (each["message"] for each in told if each["severity"] == "error")
-    return "\n".join(each.strip().removeprefix("error: ") for each in errors)
+    errors = [each["message"].strip() for each in told if each["severity"] == "error"]
+    # The engine adds that the program failed.
+    reasons = [each for each in errors if "an unhandled error occurred" not in each] or errors
+    return "\n".join(each.removeprefix("error: ") for each in reasons)

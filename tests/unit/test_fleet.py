@@ -124,7 +124,8 @@ def test_drift_is_what_a_preview_with_refresh_would_change(
     fleet.write("preview---json-same", {"changeSummary": {"same": 9, "refresh": 9}})
     fleet.write("preview---json-changed", {"changeSummary": {"same": 9, "create": 1}})
     message = "error: this cloud cannot host the configuration, 1 fault:\n  flavor = x: no such\n"
-    told = {"diagnostics": [{"severity": "error", "message": message}]}
+    end = "error: an unhandled error occurred: program exited with non-zero exit code: 1\n"
+    told = {"diagnostics": [{"severity": "error", "message": each} for each in (message, end)]}
     file = fleet.write("told", told)
     fleet.program("preview---json-refused", f"#!/bin/sh\ncat {file}\nexit 1\n")
     assert run(monkeypatch, "list", "--drift") == 1
