@@ -126,7 +126,7 @@ def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
     except StackError:
         return "has no cluster"
     succeeded = last_update(stack).get("result") == "succeeded"
-    if not succeeded or known[_KEY] != version:
+    if not succeeded or known.get(_KEY) != version:
         return None
     faults = health.faults(known, namespaces(deployment), version)
     return None if faults else f"is healthy at {version}"

@@ -256,7 +256,9 @@ def test_one_that_is_not_in_the_bucket_is_not_noted(make: Callable[..., Machine]
     assert not machine.called("annotate")
 
 
-def test_an_api_that_does_not_answer_does_not_prevent_a_backup(make: Callable[..., Machine]) -> None:
+def test_an_api_that_does_not_answer_does_not_prevent_a_backup(
+    make: Callable[..., Machine],
+) -> None:
     machine = make(bucket=True)
     machine.answer("^kubectl .* annotate", status=1)
     result = take(machine)

@@ -41,6 +41,51 @@ exit 7
 """
 
 
+def node(name: str, ready: str = "True", **annotations: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": {f"openstack-kubernetes-{k}": v for k, v in annotations.items()},
+        },
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "nodeInfo": {"kubeletVersion": VERSION},
+        },
+    }
+
+
+def workload(namespace: str, name: str, ready: int) -> dict[str, Any]:
+    """A Deployment, or a DaemonSet, of two pods."""
+    return {
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"replicas": 2},
+        "status": {
+            "desiredNumberScheduled": 2,
+            **({"readyReplicas": ready, "numberReady": ready} if ready else {}),
+        },
+    }
+
+
+def listed(*items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"items": list(items)}
+
+
+# The paths of the API.
+NODES = "/api/v1/nodes"
+STATIC_PODS = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane"
+APPS = "/apis/apps/v1"
+# A healthy cluster.
+ANSWERS: Mapping[str, Any] = {
+    "/version": {"gitVersion": VERSION},
+    "/readyz": "ok",
+    NODES: listed(node("demo-worker-0"), node("metal-0")),
+    STATIC_PODS: listed(node("etcd-demo-control-plane-0")),
+    f"{APPS}/deployments": listed(workload("kube-system", "coredns", 2)),
+    f"{APPS}/statefulsets": listed(),
+    f"{APPS}/daemonsets": listed(workload("kube-system", "cilium", 2)),
+}
+
+
 class Fleet:
     """A folder with a backend's answers, and the APIs of its clusters."""
 
@@ -90,7 +135,9 @@ class Fleet:
         self.write(f"stack-history-{name}", [history])
         self.write(f"stack-export-{name}", {"deployment": {"resources": resources(name)}})
 
-    def cluster(self, name: str, *, result: str = "succeeded", **answers: Any) -> str:
+    def cluster(
+        self, name: str, answers: Mapping[str, Any] = ANSWERS, *, result: str = "succeeded"
+    ) -> str:
         """Add a stack with a living cluster; returns the URL of its API.
 
         The API answers from a file, `NAME.api`.
@@ -110,51 +157,6 @@ def _api(file: Path) -> type[Silent]:
             self.wfile.write(json.dumps(found).encode())
 
     return Api
-
-
-def node(name: str, ready: str = "True", **annotations: str) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": name,
-            "annotations": {f"openstack-kubernetes-{k}": v for k, v in annotations.items()},
-        },
-        "status": {
-            "conditions": [{"type": "Ready", "status": ready}],
-            "nodeInfo": {"kubeletVersion": VERSION},
-        },
-    }
-
-
-def workload(namespace: str, name: str, ready: int) -> dict[str, Any]:
-    """A Deployment, or a DaemonSet, of two pods."""
-    return {
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {"replicas": 2},
-        "status": {
-            "desiredNumberScheduled": 2,
-            **({"readyReplicas": ready, "numberReady": ready} if ready else {}),
-        },
-    }
-
-
-def listed(*items: Mapping[str, Any]) -> dict[str, Any]:
-    return {"items": list(items)}
-
-
-# The paths of the API.
-NODES = "/api/v1/nodes"
-STATIC_PODS = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane"
-APPS = "/apis/apps/v1"
-# A healthy cluster.
-ANSWERS: Mapping[str, Any] = {
-    "/version": {"gitVersion": VERSION},
-    "/readyz": "ok",
-    NODES: listed(node("demo-worker-0"), node("metal-0")),
-    STATIC_PODS: listed(node("etcd-demo-control-plane-0")),
-    f"{APPS}/deployments": listed(workload("kube-system", "coredns", 2)),
-    f"{APPS}/statefulsets": listed(),
-    f"{APPS}/daemonsets": listed(workload("kube-system", "cilium", 2)),
-}
 
 
 def outputs(kubeconfig: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def test_the_list_shows_what_lives_and_says_what_does_not(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = listed(node("demo-worker-0"), node("metal-0", "Unknown"))
-    fleet.cluster("live", result="failed", **{NODES: nodes})
+    fleet.cluster("live", {NODES: nodes}, result="failed")
     fleet.stack("down", DOWN)
     fleet.empty("empty")
     fleet.sealed("sealed")
@@ -82,7 +82,7 @@ def test_the_newest_backup_is_shown(
     shown: str,
 ) -> None:
     nodes = [node(name, backup=text) for name, text in noted.items()]
-    fleet.cluster("live", **{NODES: listed(*nodes, node("worker"))})
+    fleet.cluster("live", {NODES: listed(*nodes, node("worker"))})
     fleet.stack("down", DOWN)
     run(monkeypatch, "list")
     header, down, live = capsys.readouterr().out.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tenacity import wait_none
 from commands.fleet import health
 from commands.fleet.__main__ import main
 from tests.unit.fleet import (
+    ANSWERS,
     APPS,
     NODES,
     STATIC_PODS,
@@ -35,9 +37,9 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "wait_fixed", lambda _: wait_none())
 
 
-def add(fleet: Fleet, name: str, **answers: object) -> None:
+def add(fleet: Fleet, name: str, answers: Mapping[str, object] = ANSWERS) -> None:
     """Add a cluster that can be upgraded."""
-    fleet.cluster(name, **answers)
+    fleet.cluster(name, answers)
     Path(f"Pulumi.{name}.yaml").write_text(f"config:\n  p:kubernetesVersion: {VERSION}\n")
     fleet.write(f"preview---json-{name}", {"changeSummary": {"same": 90, "update": 4}})
     fleet.program(f"up---yes-{name}", f"#!/bin/sh\n{UP.format(folder=fleet.folder, name=name)}\n")
@@ -232,7 +234,7 @@ def test_a_cluster_at_the_version_is_not_done_until_it_is_healthy(
     answer: object,
     fault: str,
 ) -> None:
-    add(fleet, "a", **{path: answer})
+    add(fleet, "a", {path: answer})
     fleet.program("up---yes-a", "#!/bin/sh\n")
     monkeypatch.setattr(sys, "argv", ["fleet", "upgrade", "--to", VERSION, "--yes"])
     assert main() == 1
