@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 from cryptography import x509
 
 from commands.kubernetes_api import Administrator
@@ -75,6 +76,14 @@ def _newest_backup(nodes: Sequence[Mapping[str, Any]]) -> Backup | None:
         return None
     time, _, place = newest.partition(" ")
     return Backup(datetime.strptime(time, _BACKUP_TIME).replace(tzinfo=UTC), place)
+
+
+def trouble(error: Exception) -> str:
+    """A line about an API that does not answer, or refuses."""
+    if isinstance(error, httpx.HTTPStatusError):
+        status, path = error.response.status_code, error.request.url.path
+        return f"its API answers {status} {error.response.reason_phrase} to {path}"
+    return " ".join(f"its API does not answer: {error}".split())
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from commands.fleet.clusters import is_ready
+from commands.fleet.clusters import is_ready, trouble
 from commands.kubernetes_api import Administrator, KubeconfigError
 
 # Seconds for pods that were moved last to be Ready.
@@ -56,7 +56,7 @@ def faults(outputs: Mapping[str, Any], namespaces: Collection[str], version: str
                 *_workloads(api, namespaces),
             ]
     except (httpx.HTTPError, KubeconfigError) as error:
-        return [f"its API does not answer: {error}"]
+        return [trouble(error)]
 
 
 def _items(api: httpx.Client, path: str) -> list[dict[str, Any]]:

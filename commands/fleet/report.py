@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from commands.fleet import previews
-from commands.fleet.clusters import Answer, ask
+from commands.fleet.clusters import Answer, ask, trouble
 from commands.fleet.previews import PreviewError
 from commands.fleet.stacks import (
     Locks,
@@ -94,7 +94,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
     try:
         answer = ask(known["kubeconfig"])
     except (httpx.HTTPError, KubeconfigError) as error:
-        problems.append(_line(f"its API does not answer: {error}"))
+        problems.append(trouble(error))
     drifted: bool | None = None
     if drift:
         try:
