@@ -43,7 +43,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
         ("compute limits", _compute_limits),
         ("image", _images),
         ("network", _networks),
-        ("network ports", _ports),
+        ("ports, and the hostCidr of other clusters", _ports),
         ("network quota", _network_limits),
     ]
     if "block-storage" in services:
@@ -56,7 +56,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
         try:
             return answer(cloud, cluster)
         except SDKException as error:
-            warn(f"cloud checks: {name} is not checked, because the cloud did not answer: {error}")
+            warn(f"cloud checks: {name}: not checked, because the cloud did not answer: {error}")
             return {}
 
     with ThreadPoolExecutor(max_workers=len(questions)) as threads:

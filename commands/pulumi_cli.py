@@ -6,7 +6,11 @@ import subprocess
 
 
 class PulumiError(Exception):
-    """The CLI failed; the text holds its message."""
+    """The CLI failed; the text holds its message, `output` its standard output."""
+
+    def __init__(self, text: str, output: str = "") -> None:
+        super().__init__(text)
+        self.output = output
 
 
 def pulumi(*arguments: str, stdin: str | None = None) -> str:
@@ -24,5 +28,6 @@ def pulumi(*arguments: str, stdin: str | None = None) -> str:
         check=False,
     )
     if result.returncode != 0:
-        raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr or result.stdout}")
+        said = result.stderr or result.stdout
+        raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout)
     return result.stdout

@@ -1,23 +1,28 @@
-"""All clusters of a backend: `python -m commands.fleet list`, `kubeconfig` and `ssh`.
+"""All clusters of a backend: `python -m commands.fleet list`, `kubeconfig`, `ssh`, `upgrade`.
 
-Each stack of this project is a cluster, called by the stack's name. Nothing is changed.
+Each stack of this project is a cluster, called by the stack's name.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
+from commands.fleet import upgrade
 from commands.fleet.kubeconfigs import merge
-from commands.fleet.machines import MachineError, ssh
+from commands.fleet.machines import MachineError, ssh, write_files
 from commands.fleet.report import entries, table
 from commands.fleet.stacks import StackError, names, outputs
+from commands.fleet.upgrade import UpgradeError
 from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
+
+# No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
+_WIDEST = 1000
 
 
 def main() -> int:
@@ -26,25 +31,32 @@ def main() -> int:
     try:
         match arguments.command:
             case "list":
-                return _list(as_json=arguments.output == "json")
+                return _list(as_json=arguments.output == "json", drift=arguments.drift)
             case "kubeconfig":
                 return _kubeconfig(arguments.name)
+            case "upgrade":
+                return _upgrade(arguments)
+            case "ssh-config":
+                print(write_files(Path.cwd(), arguments.name, outputs(arguments.name)))
+                return 0
             case _:
                 known = outputs(arguments.name)
                 return ssh(arguments.name, known, arguments.machine, arguments.words)
-    except (KubeconfigError, MachineError, PulumiError, StackError) as error:
+    except (KubeconfigError, MachineError, PulumiError, StackError, UpgradeError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: it can be run again", file=sys.stderr)
+        return 130
 
 
-def _list(*, as_json: bool) -> int:
-    messages = Console(stderr=True)
-    found = entries(names(), messages)
+def _list(*, as_json: bool, drift: bool) -> int:
+    found = entries(names(), Console(stderr=True), drift=drift)
     if as_json:
-        print(json.dumps([dataclasses.asdict(each) for each in found], indent=2))
+        print(json.dumps([each.as_json() for each in found], indent=2))
     else:
-        Console().print(table(found))
-    problems = [f"{each.name}: {each.problem}" for each in found if each.problem]
+        Console(width=_WIDEST).print(table(found, drift=drift))
+    problems = [f"{each.name}: {problem}" for each in found for problem in each.problems]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
@@ -63,11 +75,40 @@ def _kubeconfig(name: str | None) -> int:
     return status
 
 
+def _upgrade(arguments: argparse.Namespace) -> int:
+    console, version = Console(), arguments.to
+    stacks = upgrade.remaining(arguments.names or names(), version, console)
+    if not stacks:
+        return 0
+    upgrade.preview(stacks, version, console)
+    if not arguments.yes and not _agreed(f"Upgrade {', '.join(stacks)} to {version}?"):
+        print("nothing was changed; `--yes` does not ask", file=sys.stderr)
+        return 1
+    upgrade.run(stacks, version, arguments.wave, arguments.check, console)
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _number(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.fleet", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="every cluster with its state")
     listing.add_argument("--output", choices=("table", "json"), default="table")
+    listing.add_argument(
+        "--drift", action="store_true", help="compare each with its configuration and the cloud"
+    )
     kubeconfig = commands.add_parser("kubeconfig", help="print the administrator's kubeconfig")
     which = kubeconfig.add_mutually_exclusive_group(required=True)
     which.add_argument("name", nargs="?", help="the cluster")
@@ -76,6 +117,18 @@ def _arguments() -> argparse.Namespace:
     login.add_argument("name", help="the cluster")
     login.add_argument("machine", help="such as demo-worker-0, or demo-gateway-1")
     login.add_argument("words", nargs=argparse.REMAINDER, help="the command; a shell without it")
+    config = commands.add_parser(
+        "ssh-config", help="write ssh_config, ssh_key and known_hosts into this folder"
+    )
+    config.add_argument("name", help="the cluster")
+    waves = commands.add_parser("upgrade", help="upgrade Kubernetes, one wave after the other")
+    waves.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
+    waves.add_argument("--to", required=True, metavar="VERSION", help="such as v1.36.4")
+    waves.add_argument("--wave", type=_number, default=1, help="so many at a time; default: 1")
+    waves.add_argument(
+        "--check", metavar="COMMAND", help="must succeed with each upgraded cluster's KUBECONFIG"
+    )
+    waves.add_argument("--yes", action="store_true", help="do not ask")
     return parser.parse_args()
 
 

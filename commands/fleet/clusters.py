@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 from cryptography import x509
 
 from commands.kubernetes_api import Administrator
 
+# Written by userdata/backup/backup.sh: the time, and `bucket` or `disk`.
+BACKUP = "openstack-kubernetes-backup"
+_BACKUP_TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A snapshot of etcd."""
+
+    time: datetime
+    place: str
+    """`bucket`, or `disk`: that of a control plane, with which it is lost."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Versions, nodes and certificates of a living cluster."""
+    """Versions, nodes, certificates and backups of a living cluster."""
 
     kubernetes_version: str
     nodes: int
     ready: int
     certificates_end: datetime
     """The earlier of two: the end of the API server's certificate, and the administrator's."""
+    newest_backup: Backup | None
+    """The newest one that its control plane has noted; None if none has."""
 
 
 def ask(kubeconfig: str) -> Answer:
@@ -46,11 +62,31 @@ def ask(kubeconfig: str) -> Answer:
     return Answer(
         kubernetes_version=version,
         nodes=len(nodes),
-        ready=sum(_is_ready(node) for node in nodes),
+        ready=sum(is_ready(node) for node in nodes),
         certificates_end=min(each.not_valid_after_utc for each in certificates),
+        newest_backup=_newest_backup(nodes),
     )
 
 
-def _is_ready(node: Mapping[str, Any]) -> bool:
+def _newest_backup(nodes: Sequence[Mapping[str, Any]]) -> Backup | None:
+    noted = (node["metadata"].get("annotations", {}).get(BACKUP) for node in nodes)
+    # The texts begin with the time.
+    newest = max((text for text in noted if text), default=None)
+    if newest is None:
+        return None
+    time, _, place = newest.partition(" ")
+    return Backup(datetime.strptime(time, _BACKUP_TIME).replace(tzinfo=UTC), place)
+
+
+def trouble(error: Exception) -> str:
+    """A line about an API that does not answer, or refuses."""
+    if isinstance(error, httpx.HTTPStatusError):
+        status, path = error.response.status_code, error.request.url.path
+        return f"its API answers {status} {error.response.reason_phrase} to {path}"
+    return " ".join(f"its API does not answer: {error}".split())
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """True if this Node, or pod, says so."""
     conditions = node["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

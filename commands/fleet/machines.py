@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from commands.pulumi_cli import pulumi
+from commands.fleet.stacks import state
 from config import ports
 
 # The active gateway, as the SSH configuration calls it.
@@ -41,21 +40,35 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
             "you did then"
         )
     with tempfile.TemporaryDirectory() as folder:
-        known_hosts = (f"{name} {key}\n" for name, key in host_keys.items())
-        _write(Path(folder, "known_hosts"), "".join(known_hosts))
-        _write(Path(folder, "key"), outputs["sshPrivateKey"])
-        _write(Path(folder, "config"), "\n".join(_configuration(outputs, folder)))
-        line = ["ssh", "-F", str(Path(folder, "config")), machine, *command]
+        config = _write_files(Path(folder), outputs, host_keys)
+        line = ["ssh", "-F", str(config), machine, *command]
         return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks
+
+
+def write_files(folder: Path, stack: str, outputs: Mapping[str, Any]) -> Path:
+    """Write what `ssh` and its relatives need, for all machines; returns the configuration.
+
+    Raises:
+        PulumiError: if the state cannot be read.
+    """
+    return _write_files(folder, outputs, _host_keys(stack, outputs))
+
+
+def _write_files(folder: Path, outputs: Mapping[str, Any], host_keys: Mapping[str, str]) -> Path:
+    known_hosts = (f"{name} {key}\n" for name, key in host_keys.items())
+    _write(folder / "known_hosts", "".join(known_hosts))
+    _write(folder / "ssh_key", outputs["sshPrivateKey"])
+    config = folder / "ssh_config"
+    _write(config, "\n".join(_configuration(outputs, folder)))
+    return config
 
 
 def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, str]:
     """Public host keys by the names of their machines; the gateways share one."""
     gateways = [each["name"] for each in outputs["gateways"]]
-    state = json.loads(pulumi("stack", "export", "--stack", stack))
     found = {
         name.removesuffix("-host-key"): each["outputs"]["publicKeyOpenssh"].strip()
-        for each in state["deployment"]["resources"]
+        for each in state(stack)["resources"]
         for name in [each["urn"].rsplit("::", 1)[1]]
         if name.endswith("-host-key") and each["type"].endswith(":PrivateKey")
     }
@@ -63,12 +76,12 @@ def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, str]:
     return found | dict.fromkeys([_ENTRANCE, *gateways], shared)
 
 
-def _configuration(outputs: Mapping[str, Any], folder: str) -> Iterator[str]:
+def _configuration(outputs: Mapping[str, Any], folder: Path) -> Iterator[str]:
     address = urlsplit(outputs["apiEndpoint"]).hostname
     yield from (
         "Host *",
         f"User {outputs['immutableSettings']['sshUser']}",
-        f"IdentityFile {folder}/key",
+        f"IdentityFile {folder}/ssh_key",
         "IdentitiesOnly yes",
         f"UserKnownHostsFile {folder}/known_hosts",
         "StrictHostKeyChecking yes",
@@ -81,11 +94,14 @@ def _configuration(outputs: Mapping[str, Any], folder: str) -> Iterator[str]:
         yield from (f"Host {gateway['name']}", f"HostName {address}", f"Port {port}")
         yield f"HostKeyAlias {gateway['name']}"
     for node in outputs["nodes"]:
-        yield from (f"Host {node['name']}", f"HostName {node['address']}")
-        yield from (f"HostKeyAlias {node['name']}", f"ProxyJump {_ENTRANCE}")
+        name, address = node["name"], node["address"]
+        yield from (f"Host {name} {address}", f"HostName {address}")
+        yield from (f"HostKeyAlias {name}", f"ProxyJump {_ENTRANCE}")
     yield ""
 
 
 def _write(file: Path, text: str) -> None:
+    # Whatever was there may be readable by others.
+    file.unlink(missing_ok=True)
     file.touch(mode=0o600)
     file.write_text(text)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 import httpx
+from pydantic.alias_generators import to_camel
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from commands.fleet.clusters import Answer, ask
-from commands.fleet.stacks import StackError, last_update, outputs
+from commands.fleet import previews
+from commands.fleet.clusters import Answer, ask, trouble
+from commands.fleet.previews import PreviewError
+from commands.fleet.stacks import (
+    Locks,
+    StackError,
+    last_update,
+    local_locks,
+    outputs,
+    state,
+    unfinished,
+)
 from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
 
@@ -24,7 +36,7 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A cluster of the list; what is not known is None, and `problem` says why."""
+    """A cluster of the list; what is not known is None, and `problems` say why, a line each."""
 
     name: str
     cluster_id: str | None = None
@@ -35,36 +47,62 @@ class Entry:
     nodes: int | None = None
     ready: int | None = None
     certificates_end: str | None = None
+    newest_backup: str | None = None
+    newest_backup_place: str | None = None
     last_update: str | None = None
     last_update_result: str | None = None
-    problem: str | None = None
+    drift: bool | None = None
+    problems: Sequence[str] = ()
+
+    def as_json(self) -> Mapping[str, Any]:
+        """The fields as programs read them."""
+        return {to_camel(key): value for key, value in asdict(self).items()}
 
 
-def entries(stacks: Sequence[str], console: Console) -> list[Entry]:
-    """An entry for each stack, in this order; the console shows how many are done."""
-    with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
-        asked = {threads.submit(_entry, stack): stack for stack in stacks}
+def entries(stacks: Sequence[str], console: Console, *, drift: bool) -> list[Entry]:
+    """An entry for each stack, in this order; the console shows how many are done.
+
+    With `drift`, each is also compared with its configuration and the cloud, by a preview.
+    """
+    locks = local_locks()
+    with ThreadPoolExecutor(max_workers=previews.AT_A_TIME if drift else _AT_A_TIME) as threads:
+        asked = {threads.submit(_entry, stack, locks, drift): stack for stack in stacks}
         done = track(
-            as_completed(asked), "Asking the clusters", len(asked), console=console, transient=True
+            as_completed(asked),
+            "Asking the clusters",
+            len(asked),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
         found = {asked[each]: each.result() for each in done}
     return [found[stack] for stack in stacks]
 
 
-def _entry(stack: str) -> Entry:
+def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
+    problems = []
     try:
+        if (line := unfinished(state(stack), locks)) is not None:
+            problems.append(line)
         known = outputs(stack)
-        update = last_update(stack) or {}
+        update = last_update(stack)
     except StackError as error:
-        return Entry(name=stack, problem=str(error))
+        return Entry(name=stack, problems=[str(error), *problems])
     except PulumiError as error:
-        return Entry(name=stack, problem=f"its state cannot be read: {error}")
+        return Entry(name=stack, problems=[_line(f"its state cannot be read: {error}")])
     answer: Answer | None = None
-    problem = None
     try:
         answer = ask(known["kubeconfig"])
     except (httpx.HTTPError, KubeconfigError) as error:
-        problem = f"its API does not answer: {error}"
+        problems.append(trouble(error))
+    drifted: bool | None = None
+    if drift:
+        try:
+            drifted = bool(previews.changes(stack, "--refresh"))
+        except PreviewError as error:
+            problems.append(_line(f"its drift is not known: {error}"))
+    backup = answer.newest_backup if answer else None
+    ended = update.get("endTime")
     return Entry(
         name=stack,
         cluster_id=known.get("clusterId"),
@@ -75,18 +113,25 @@ def _entry(stack: str) -> Entry:
         nodes=answer.nodes if answer else None,
         ready=answer.ready if answer else None,
         certificates_end=_minute(answer.certificates_end) if answer else None,
-        last_update=update.get("endTime"),
+        newest_backup=_minute(backup.time) if backup else None,
+        newest_backup_place=backup.place if backup else None,
+        last_update=_minute(datetime.fromisoformat(ended)) if ended else None,
         last_update_result=update.get("result"),
-        problem=problem,
+        drift=drifted,
+        problems=problems,
     )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _minute(time: datetime) -> str:
     return f"{time:%Y-%m-%dT%H:%MZ}"
 
 
-def table(found: Sequence[Entry]) -> Table:
-    """The entries as a table, followed by a line for each problem."""
+def table(found: Sequence[Entry], *, drift: bool) -> Table:
+    """The entries as a table."""
     made = Table(box=None, pad_edge=False)
     for title in (
         "NAME",
@@ -95,22 +140,29 @@ def table(found: Sequence[Entry]) -> Table:
         "ENDPOINT",
         "HOST CIDR",
         "CERTIFICATES END",
+        "NEWEST BACKUP",
         "LAST UPDATE",
+        *(["DRIFT"] if drift else []),
     ):
         made.add_column(title, no_wrap=True)
     for each in found:
-        made.add_row(
-            *(
-                Text(value or "-")
-                for value in (
-                    each.name,
-                    each.kubernetes_version,
-                    None if each.nodes is None else f"{each.ready}/{each.nodes}",
-                    each.endpoint,
-                    each.host_cidr,
-                    each.certificates_end,
-                    each.last_update and f"{each.last_update_result} {each.last_update}",
-                )
-            )
+        values = (
+            each.name,
+            each.kubernetes_version,
+            None if each.nodes is None else f"{each.ready}/{each.nodes}",
+            each.endpoint,
+            each.host_cidr,
+            each.certificates_end,
+            _backup(each),
+            each.last_update and f"{each.last_update_result} {each.last_update}",
+            *([{None: None, True: "yes", False: "no"}[each.drift]] if drift else []),
         )
+        made.add_row(*(Text(value or "-") for value in values))
     return made
+
+
+def _backup(entry: Entry) -> str | None:
+    if entry.newest_backup is not None:
+        return f"{entry.newest_backup} {entry.newest_backup_place}"
+    # A cluster that does not answer may have some.
+    return None if entry.nodes is None else "none"

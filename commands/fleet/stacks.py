@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from commands.pulumi_cli import pulumi
+from commands.recover.local_backend import folder
+
+# By stack and project.
+Locks = Mapping[tuple[str, str], str]
+
+# How many signs of an update to name.
+_SHOWN = 3
+_NAMESPACE = "kubernetes:core/v1:Namespace"
 
 
 class StackError(Exception):
@@ -36,8 +45,63 @@ def outputs(stack: str) -> Mapping[str, Any]:
     return found
 
 
-def last_update(stack: str) -> Mapping[str, Any] | None:
-    """The newest entry of a stack's history, with `kind`, `result` and `endTime`."""
+def last_update(stack: str) -> Mapping[str, Any]:
+    """The newest entry of a stack's history, with `kind`, `result` and `endTime`, if it has one."""
     text = pulumi("stack", "history", "--json", "--page-size", "1", "--stack", stack)
     history: list[dict[str, Any]] = json.loads(text)
-    return history[0] if history else None
+    return history[0] if history else {}
+
+
+def state(stack: str) -> Mapping[str, Any]:
+    """The `deployment` of a stack's exported state: its resources and pending operations."""
+    exported = json.loads(pulumi("stack", "export", "--stack", stack))
+    found: dict[str, Any] = exported["deployment"]
+    return found
+
+
+def namespaces(deployment: Mapping[str, Any]) -> Collection[str]:
+    """The namespaces of the cluster's own pods: those of the add-ons, and Kubernetes' own."""
+    made = {
+        each["inputs"]["metadata"]["name"]
+        for each in deployment.get("resources") or ()
+        if each["type"] == _NAMESPACE
+    }
+    return {"kube-system", *made}
+
+
+def unfinished(deployment: Mapping[str, Any], locks: Locks) -> str | None:
+    """A line about the update that is at work on a stack, or was killed; None if there is none."""
+    held = []
+    if resources := deployment.get("resources"):
+        # urn:pulumi:STACK::PROJECT::...
+        stack, project = resources[0]["urn"].removeprefix("urn:pulumi:").split("::")[:2]
+        held = [lock for owner, lock in locks.items() if owner == (stack, project)]
+    pending = [
+        f"{each['type']} {each['resource']['urn'].rsplit('::', 1)[1]}"
+        for each in deployment.get("pending_operations") or ()
+    ]
+    if not (signs := [*held, *pending][:_SHOWN]):
+        return None
+    return (
+        f"an update is at work on it, or was killed ({', '.join(signs)}): let it end, or see "
+        "'A run that failed or was interrupted' in docs/operations.md"
+    )
+
+
+def local_locks() -> Locks:
+    """The locks of a local backend, and who holds them; in others, they cannot be seen."""
+    local = folder(json.loads(pulumi("whoami", "--json"))["url"])
+    if local is None:
+        return {}
+    return {
+        (file.parts[-2], file.parts[-3]): _holder(file)
+        for file in local.glob("locks/organization/*/*/*.json")
+    }
+
+
+def _holder(lock: Path) -> str:
+    try:
+        held = json.loads(lock.read_text())
+        return f"locked by {held['username']}@{held['hostname']} since {held['timestamp'][:16]}Z"
+    except (OSError, ValueError, LookupError):
+        return "locked"  # just now, or no longer

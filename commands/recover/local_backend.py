@@ -6,6 +6,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 
+def folder(url: str) -> Path | None:
+    """The folder of the backend at `url`; None if it is elsewhere."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return None
+    return Path(f"{parts.netloc}{parts.path}", ".pulumi").expanduser()
+
+
 def delete_empty_attributes(url: str) -> list[Path]:
     """Delete the empty attribute files of the backend at `url`, and return their paths.
 
@@ -13,11 +21,10 @@ def delete_empty_attributes(url: str) -> list[Path]:
     an empty file, and every command fails with `failed to load checkpoint: EOF`. The state itself
     is whole, and is read without attributes.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "file":
+    local = folder(url)
+    if local is None:
         return []
-    folder = Path(f"{parts.netloc}{parts.path}").expanduser()
-    empty = [path for path in (folder / ".pulumi").rglob("*.attrs") if path.stat().st_size == 0]
+    empty = [path for path in local.rglob("*.attrs") if path.stat().st_size == 0]
     for path in empty:
         path.unlink()
     return empty

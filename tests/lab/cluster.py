@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,17 @@ class Cluster:
     def fleet(self, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         """Run the fleet's command, which must end with one of these; returns its output."""
         return self._command("fleet", *arguments, statuses=statuses)
+
+    @contextlib.contextmanager
+    def configured_in_the_checkout(self) -> Iterator[None]:
+        """Have the stack's configuration where the fleet's previews and upgrades look for it."""
+        link = PROJECT / f"Pulumi.{self.name}.yaml"
+        link.symlink_to(self.stack.config_file)
+        try:
+            yield
+        finally:
+            link.unlink()
+            (PROJECT / f"{self.name}-upgrade.log").unlink(missing_ok=True)
 
     def _command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         result = subprocess.run(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -755,19 +755,51 @@ def test_a_kubeconfig_of_hours_names_a_person_and_ends(cluster: Cluster) -> None
     assert "kubeconfig-" not in cluster.kubectl("get", "certificatesigningrequests")
 
 
-def test_the_fleet_lists_the_cluster_and_opens_its_machines(cluster: Cluster) -> None:
+def in_the_list(cluster: Cluster, *options: str) -> dict[str, Any]:
+    """What the fleet's list says about the cluster."""
     # Status 1: other stacks of the lab have no cluster now.
-    listed = json.loads(cluster.fleet("list", "--output", "json", statuses=(0, 1)))
-    [small] = [each for each in listed if each["name"] == "small"]
-    assert small["problem"] is None
+    listed = json.loads(cluster.fleet("list", *options, "--output", "json", statuses=(0, 1)))
+    [found] = [each for each in listed if each["name"] == cluster.name]
+    return dict(found)
+
+
+def test_the_fleet_lists_the_cluster_and_opens_its_machines(cluster: Cluster) -> None:
+    small = in_the_list(cluster)
+    assert small["problems"] == []
     assert (small["nodes"], small["ready"]) == (2, 2)
-    assert small["kubernetes_version"] == cluster.stack.outputs()["kubernetesVersion"]
-    assert small["last_update_result"] == "succeeded"
+    assert small["kubernetesVersion"] == cluster.stack.outputs()["kubernetesVersion"]
+    assert small["lastUpdateResult"] == "succeeded"
     made = cluster.stack.folder / "fleet"
     made.write_text(cluster.fleet("kubeconfig", "small"))
     assert may_do_everything(made)
     for machine in ("small-gateway-0", "small-control-plane-0", "small-worker-0"):
         assert cluster.fleet("ssh", "small", machine, "hostname").strip() == machine
+
+
+def test_the_fleet_shows_the_newest_backup(cluster: Cluster) -> None:
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    cluster.ssh("small-control-plane-0", "sudo systemctl start openstack-kubernetes-backup")
+    small = in_the_list(cluster)
+    assert before <= datetime.fromisoformat(small["newestBackup"]) <= datetime.now(UTC)
+    assert small["newestBackupPlace"] == "disk"
+
+
+def test_the_fleet_shows_drift_until_an_update_repairs_it(cluster: Cluster) -> None:
+    cluster.up("--refresh")
+    with cluster.configured_in_the_checkout():
+        assert in_the_list(cluster, "--drift")["drift"] is False
+        # Ingress is off: nobody needs the port.
+        rules = openstack("security", "group", "rule", "list", "small-gateway", "--ingress")
+        rule, *_ = (each["ID"] for each in rules if each["Port Range"] == "443:443")
+        run("openstack", "security", "group", "rule", "delete", rule)
+        assert in_the_list(cluster, "--drift")["drift"] is True
+    assert cluster.up("--refresh")["create"] == 1
+
+
+def test_the_fleet_leaves_a_cluster_alone_that_has_the_version(cluster: Cluster) -> None:
+    version = cluster.stack.outputs()["kubernetesVersion"]
+    said = cluster.fleet("upgrade", "--to", version, "small")
+    assert said == f"left alone: small is healthy at {version}\n"
 
 
 def test_a_second_cluster_with_the_same_addresses_is_refused(cluster: Cluster) -> None:

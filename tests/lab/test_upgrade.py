@@ -100,11 +100,23 @@ def test_a_release_that_does_not_exist_changes_nothing_and_can_be_corrected(
     assert not [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")]
 
 
-def test_one_key_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:
+def test_the_fleet_previews_before_it_changes_anything(cluster: Cluster) -> None:
+    with cluster.configured_in_the_checkout():
+        words = ("upgrade", "--to", "v1.37.0", "--yes", "upgrade")
+        assert cluster.fleet(*words, statuses=(1,)) == ""
+    assert OLD in cluster.stack.config_file.read_text()
+    assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
+
+
+def test_the_fleet_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=WEB)
     cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     before = servers()
-    cluster.up(kubernetesVersion=NEW)
+    with cluster.configured_in_the_checkout():
+        # It sets the key and runs `pulumi up`.
+        said = cluster.fleet("upgrade", "--to", NEW, "--yes", "upgrade")
+    assert said.endswith(f"upgrade: healthy at {NEW}\n")
+    assert NEW in cluster.stack.config_file.read_text()
     assert versions_of(cluster) == dict.fromkeys(NODES, NEW)
     assert all(cluster.nodes().values())
     assert servers() == before

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from addons.monitoring.alerts import BACKUP_METRIC, PROOF_METRIC
+from commands.fleet.clusters import BACKUP
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
 
 BACKUPS = "var/backups/etcd"
@@ -234,6 +235,35 @@ def test_a_metric_says_when_the_newest_was_taken(
     assert all(int(each) > 1_700_000_000 for each in told.values())
     # node-exporter is an unprivileged user.
     assert (machine.root / METRICS).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(("bucket", "place"), [(False, "disk"), (True, "bucket")])
+def test_the_node_says_when_and_where_the_newest_was_taken(
+    make: Callable[..., Machine], bucket: bool, place: str
+) -> None:
+    machine = make(bucket=bucket)
+    assert take(machine).status == 0
+    [snapshot] = taken(machine)
+    time = snapshot.name.partition("-")[0]
+    [noted] = machine.called("annotate")
+    assert noted.endswith(f"annotate node demo-control-plane-0 --overwrite {BACKUP}={time} {place}")
+
+
+def test_one_that_is_not_in_the_bucket_is_not_noted(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    store(machine, "--upload-file", "", "403")
+    assert take(machine).status == 1
+    assert not machine.called("annotate")
+
+
+def test_an_api_that_does_not_answer_does_not_prevent_a_backup(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(bucket=True)
+    machine.answer("^kubectl .* annotate", status=1)
+    result = take(machine)
+    assert result.status == 0, result
+    assert "could not be annotated" in result.log
 
 
 def test_list_says_what_can_be_restored(make: Callable[..., Machine]) -> None:

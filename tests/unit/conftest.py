@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.unit.fleet import Fleet
 from tests.unit.http_servers import certificate
 
 
@@ -13,3 +16,16 @@ from tests.unit.http_servers import certificate
 def pem(tmp_path: Path) -> Path:
     """A certificate with its key, which the server and the client use and trust."""
     return certificate(tmp_path)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, pem: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    """A fleet without stacks, whose programs come first in the path."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.chdir(folder)
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with ExitStack() as servers:
+        yield Fleet(folder, pem, servers)

@@ -1,133 +1,20 @@
-"""The fleet's commands: Pulumi's CLI and ssh are programs in the path, the API is a server."""
+"""The fleet's list, kubeconfigs and SSH."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 import yaml
 
 from commands.fleet.__main__ import main
-from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
+from tests.unit.fleet import KEY, NODES, Fleet, listed, node, pending, resources
 
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
-
-# Answers from files; a stack without one is locked away by another passphrase.
-PULUMI = """\
-#!/bin/sh
-stack=none previous=
-for word in "$@"; do
-  [ "$previous" != --stack ] || stack=$word
-  previous=$word
-done
-cat "{folder}/$1-$2-$stack" 2>/dev/null && exit
-echo "error: incorrect passphrase" >&2
-exit 255
-"""
-SSH = """\
-#!/bin/sh
-cat "$2" >"{folder}/config"
-cat "$(dirname "$2")/known_hosts" >"{folder}/known_hosts"
-stat -c %a "$(dirname "$2")/key" >"{folder}/mode"
-shift 2
-echo "$@" >"{folder}/asked"
-exit 7
-"""
-
-
-class Api(Silent):
-    """An API server with two nodes, one of them Ready."""
-
-    def do_GET(self) -> None:  # noqa: N802
-        answers: dict[str, Any] = {
-            "/version": {"gitVersion": "v1.36.3"},
-            "/api/v1/nodes": {"items": [node("True"), node("Unknown")]},
-        }
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(answers[self.path]).encode())
-
-
-def node(ready: str) -> dict[str, Any]:
-    return {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
-
-
-@pytest.fixture
-def api(pem: Path) -> Iterator[str]:
-    with kubernetes_api(Api, pem) as url:
-        yield url
-
-
-@pytest.fixture
-def fleet(
-    tmp_path: Path, pem: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Mapping[str, str | None]], Path]:
-    """A backend with these stacks: each has a cluster whose API is at the URL, or none."""
-
-    def make(stacks: Mapping[str, str | None]) -> Path:
-        folder = tmp_path / "fleet"
-        folder.mkdir()
-        for name, text in (("pulumi", PULUMI), ("ssh", SSH)):
-            program = folder / name
-            program.write_text(text.format(folder=folder))
-            program.chmod(0o755)
-        # The last one cannot be decrypted.
-        listed = [{"name": name} for name in (*stacks, "sealed")]
-        (folder / "stack-ls-none").write_text(json.dumps(listed))
-        for name, url in stacks.items():
-            outputs = {} if url is None else outputs_of(url, pem)
-            (folder / f"stack-output-{name}").write_text(json.dumps(outputs))
-            history = [
-                {"kind": "update", "result": "failed", "endTime": "2026-11-22T03:04:05.000Z"}
-            ]
-            (folder / f"stack-history-{name}").write_text(json.dumps(history))
-            (folder / f"stack-export-{name}").write_text(json.dumps(STATE))
-        monkeypatch.setenv("PATH", str(folder), prepend=":")
-        monkeypatch.setenv("COLUMNS", "200")
-        for name in ("https_proxy", "HTTPS_PROXY"):
-            monkeypatch.delenv(name, raising=False)
-        return folder
-
-    return make
-
-
-def outputs_of(url: str, pem: Path) -> dict[str, Any]:
-    return {
-        "kubeconfig": kubeconfig(url, pem),
-        "apiEndpoint": "https://198.51.100.7:6443",
-        "clusterId": "demo-1a2b3c4d",
-        "version": "0.1.0",
-        "immutableSettings": {"hostCidr": "10.8.0.0/22", "sshUser": "debian"},
-        "gateways": [{"name": f"demo-gateway-{i}", "address": f"10.8.0.1{i}"} for i in range(2)],
-        "nodes": [
-            {"name": "demo-worker-0", "address": "10.8.0.31"},
-            {"name": "metal-0", "address": "10.9.0.60"},
-        ],
-        "sshPrivateKey": KEY,
-    }
-
-
-def host_key(machine: str, kind: str = "host-key") -> dict[str, Any]:
-    return {
-        "type": "tls:index/privateKey:PrivateKey",
-        "urn": f"urn:pulumi:s::p::tls:index/privateKey:PrivateKey::{machine}-{kind}",
-        "outputs": {"publicKeyOpenssh": f"key of {machine} {kind}\n"},
-    }
-
-
-STATE = {
-    "deployment": {
-        "resources": [
-            host_key("demo-gateway"),
-            host_key("demo-worker-0"),
-            host_key("demo-worker-0", "one-time-host-key"),
-        ]
-    }
-}
+DOWN = "https://127.0.0.1:1"
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -136,58 +23,144 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_the_list_shows_what_lives_and_says_what_does_not(
-    fleet: Callable[[Mapping[str, str | None]], Path],
-    api: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fleet({"live": api, "down": "https://127.0.0.1:1", "empty": None})
+    nodes = listed(node("demo-worker-0"), node("metal-0", "Unknown"))
+    fleet.cluster("live", {NODES: nodes}, result="failed")
+    fleet.stack("down", DOWN)
+    fleet.empty("empty")
+    fleet.sealed("sealed")
     assert run(monkeypatch, "list") == 1
     out, err = capsys.readouterr()
     rows = {line.split()[0]: line for line in out.splitlines()}
     assert list(rows) == ["NAME", "down", "empty", "live", "sealed"]
     assert "v1.36.3" in rows["live"]
     assert "1/2" in rows["live"]
-    assert "failed 2026-11-22T03:04:05" in rows["live"]
+    # Whole also where there is no terminal.
+    assert rows["live"].rstrip().endswith("failed 2026-11-22T03:04Z")
     # Known from the state, also of a cluster that is down.
     assert "https://198.51.100.7:6443" in rows["down"]
     assert "10.8.0.0/22" in rows["down"]
-    assert "down: its API does not answer" in err
-    assert "empty: empty has no cluster: it never came up, or it was destroyed" in err
-    assert "sealed: its state cannot be read" in err
-    assert "incorrect passphrase" in err
-    assert "live:" not in err
+    problems = err.splitlines()
+    assert [line.partition(":")[0] for line in problems] == ["down", "empty", "sealed"]
+    assert "down: its API does not answer" in problems[0]
+    assert "empty: empty has no cluster: it never came up, or it was destroyed" in problems[1]
+    assert "sealed: its state cannot be read" in problems[2]
+    assert "incorrect passphrase" in problems[2]
 
 
 def test_the_list_is_data_too(
-    fleet: Callable[[Mapping[str, str | None]], Path],
-    api: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fleet({"live": api})
+    fleet.cluster("live")
+    fleet.sealed("sealed")
     assert run(monkeypatch, "list", "--output", "json") == 1
     [live, sealed] = json.loads(capsys.readouterr().out)
-    assert (live["cluster_id"], live["nodes"], live["ready"]) == ("demo-1a2b3c4d", 2, 1)
-    assert live["problem"] is None
-    assert "incorrect passphrase" in sealed["problem"]
+    assert (live["clusterId"], live["nodes"], live["ready"]) == ("demo-1a2b3c4d", 2, 2)
+    assert (live["lastUpdateResult"], live["hostCidr"]) == ("succeeded", "10.8.0.0/22")
+    assert live["problems"] == []
+    assert "incorrect passphrase" in sealed["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("noted", "shown"),
+    [
+        ({}, "none"),
+        ({"first": "20261122T030405Z bucket"}, "2026-11-22T03:04Z bucket"),
+        (
+            # The copy of the first one into the bucket has failed since.
+            {"first": "20261121T230405Z bucket", "second": "20261122T010000Z disk"},
+            "2026-11-22T01:00Z disk",
+        ),
+    ],
+)
+def test_the_newest_backup_is_shown(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    noted: Mapping[str, str],
+    shown: str,
+) -> None:
+    nodes = [node(name, backup=text) for name, text in noted.items()]
+    fleet.cluster("live", {NODES: listed(*nodes, node("worker"))})
+    fleet.stack("down", DOWN)
+    run(monkeypatch, "list")
+    header, down, live = capsys.readouterr().out.splitlines()
+    column = header.index("NEWEST BACKUP")
+    assert live[column:].startswith(f"{shown}  ")
+    # It may have some.
+    assert down[column:].startswith("- ")
+
+
+def test_an_update_at_work_or_killed_is_told(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("killed", "locked", "live"):
+        fleet.cluster(name)
+    operations = [pending("creating", "demo-worker-1")]
+    state = {"resources": resources("killed"), "pending_operations": operations}
+    fleet.write("stack-export-killed", {"deployment": state})
+    holder = {"username": "ada", "hostname": "desk", "timestamp": "2026-11-22T01:02:03.4Z"}
+    # The stack of another project that is called `live` is locked, too.
+    for project, stack in (("p", "locked"), ("other", "live")):
+        lock = fleet.folder / f"backend/.pulumi/locks/organization/{project}/{stack}/1.json"
+        lock.parent.mkdir(parents=True)
+        lock.write_text(json.dumps(holder))
+    assert run(monkeypatch, "list") == 1
+    out, err = capsys.readouterr()
+    assert out.count("2/2") == 3
+    [killed, locked] = err.splitlines()
+    assert killed.startswith("killed: an update is at work on it, or was killed (creating demo-wor")
+    assert locked.startswith(
+        "locked: an update is at work on it, or was killed (locked by ada@desk since 2026-11-22T01:"
+    )
+
+
+def test_drift_is_what_a_preview_with_refresh_would_change(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("changed", "refused", "same"):
+        fleet.cluster(name)
+    fleet.write("preview---json-same", {"changeSummary": {"same": 9, "refresh": 9}})
+    fleet.write("preview---json-changed", {"changeSummary": {"same": 9, "create": 1}})
+    message = "error: this cloud cannot host the configuration, 1 fault:\n  flavor = x: no such\n"
+    end = "error: an unhandled error occurred: program exited with non-zero exit code: 1\n"
+    told = {"diagnostics": [{"severity": "error", "message": each} for each in (message, end)]}
+    file = fleet.write("told", told)
+    fleet.program("preview---json-refused", f"#!/bin/sh\ncat {file}\nexit 1\n")
+    assert run(monkeypatch, "list", "--drift") == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[-1] for line in out.splitlines()] == ["DRIFT", "yes", "-", "no"]
+    assert len(fleet.called("--refresh")) == 3
+    assert err == (
+        "refused: its drift is not known: this cloud cannot host the configuration, 1 fault: "
+        "flavor = x: no such\n"
+    )
+
+
+def test_without_the_option_nothing_is_previewed(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.cluster("live")
+    assert run(monkeypatch, "list") == 0
+    assert not fleet.called("preview")
+    assert "DRIFT" not in capsys.readouterr().out
 
 
 def test_contexts_are_called_like_the_stacks(
-    fleet: Callable[[Mapping[str, str | None]], Path],
-    api: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Both clusters have the same name.
-    fleet({"a": api, "b": "https://127.0.0.1:1"})
+    url = fleet.cluster("a")
+    fleet.stack("b", DOWN)
+    fleet.sealed("sealed")
     assert run(monkeypatch, "kubeconfig", "--all") == 1
     out, err = capsys.readouterr()
     assert "left out: " in err
     merged = yaml.safe_load(out)
     assert merged["current-context"] == "a"
     servers = {each["name"]: each["cluster"]["server"] for each in merged["clusters"]}
-    assert servers == {"a": api, "b": "https://127.0.0.1:1"}
+    assert servers == {"a": url, "b": DOWN}
     assert [each["name"] for each in merged["users"]] == ["a", "b"]
     contexts = [each["context"] for each in merged["contexts"]]
     assert contexts == [{"cluster": name, "user": name} for name in "ab"]
@@ -196,19 +169,35 @@ def test_contexts_are_called_like_the_stacks(
 
 
 def test_ssh_verifies_the_jump_host_and_the_machine(
-    fleet: Callable[[Mapping[str, str | None]], Path], api: str, monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = fleet({"live": api})
+    fleet.stack("live", DOWN)
     assert run(monkeypatch, "ssh", "live", "demo-worker-0", "uptime", "-p") == 7
+    folder = fleet.folder
     assert (folder / "asked").read_text() == "demo-worker-0 uptime -p\n"
     assert (folder / "mode").read_text() == "600\n"
     known = dict(line.split(" ", 1) for line in (folder / "known_hosts").read_text().splitlines())
     assert known["demo-worker-0"] == "key of demo-worker-0 host-key"
     assert known["entrance"] == known["demo-gateway-1"] == "key of demo-gateway host-key"
     config = (folder / "config").read_text()
-    assert "Host demo-worker-0\nHostName 10.8.0.31\n" in config
+    assert "Host demo-worker-0 10.8.0.31\nHostName 10.8.0.31\n" in config
     assert "Host demo-gateway-1\nHostName 198.51.100.7\nPort 2201\n" in config
     assert KEY not in config
+
+
+def test_the_files_for_plain_ssh_are_for_their_owner_only(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.stack("live", DOWN)
+    key = fleet.folder / "ssh_key"
+    key.touch(mode=0o644)
+    assert run(monkeypatch, "ssh-config", "live") == 0
+    assert (key.stat().st_mode & 0o777, key.read_text()) == (0o600, KEY)
+    line = ["ssh", "-G", "-F", "ssh_config", "10.8.0.31"]
+    monkeypatch.setenv("PATH", os.environ["PATH"].partition(":")[2])
+    told = subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {f"identityfile {key}", "hostkeyalias demo-worker-0", "proxyjump entrance"} <= {*told}
+    assert f"userknownhostsfile {fleet.folder / 'known_hosts'}" in told
 
 
 @pytest.mark.parametrize(
@@ -219,13 +208,12 @@ def test_ssh_verifies_the_jump_host_and_the_machine(
     ],
 )
 def test_a_machine_that_cannot_be_reached_is_an_error(
-    fleet: Callable[[Mapping[str, str | None]], Path],
-    api: str,
+    fleet: Fleet,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     machine: str,
     said: str,
 ) -> None:
-    fleet({"live": api})
+    fleet.stack("live", DOWN)
     assert run(monkeypatch, "ssh", "live", machine) == 1
     assert said in capsys.readouterr().err

@@ -9,6 +9,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kubectl.sh
+source "$HERE/cluster/kubectl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
@@ -42,11 +44,15 @@ take() {
   # The snapshot of a member that is separated from the others would look newer than it is.
   run etcdctl_in "$etcd" endpoint health || die "$name stays on this disk and is not copied: this etcd has no majority, so it may be behind the others"
   report disk
-  has_bucket || return 0
+  if ! has_bucket; then
+    note disk
+    return 0
+  fi
   step "copy to the bucket $BUCKET_NAME"
   put_into_bucket "$name" ||
     die "$name is on this disk, but not in the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: the reason is above"
   report bucket
+  note bucket
   prune_bucket
 }
 
@@ -131,6 +137,13 @@ report() {
     [[ ! -e $STATE_DIR/backup-$place ]] ||
       echo "$metric{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
   done | write_gauge "$METRICS" "$metric" "When the newest snapshot of this control plane was taken."
+}
+
+# note PLACE: on the Node, where `commands.fleet list` reads when and where the last one was taken. An
+# API that does not answer is no reason to fail.
+note() {
+  kube annotate node "$NODE_NAME" --overwrite "openstack-kubernetes-backup=${name%%-*} $1" >/dev/null ||
+    log "$NODE_NAME could not be annotated with this snapshot"
 }
 
 list() {

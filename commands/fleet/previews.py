@@ -1,0 +1,43 @@
+"""Previews of stacks: what an update would change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from commands.pulumi_cli import PulumiError, pulumi
+
+# Each runs the program and its plugins.
+AT_A_TIME = 4
+
+# Operations that change nothing.
+_UNCHANGED = frozenset({"same", "read", "refresh"})
+
+
+class PreviewError(Exception):
+    """The preview failed; the text holds its errors, without what surrounds them."""
+
+
+def changes(stack: str, *arguments: str) -> Mapping[str, int]:
+    """What a `pulumi preview` with these arguments would change: operation -> resources.
+
+    Raises:
+        PreviewError: if it failed.
+    """
+    try:
+        text = pulumi("preview", "--json", "--stack", stack, *arguments)
+    except PulumiError as error:
+        raise PreviewError(_errors(error)) from error
+    counted: dict[str, int] = json.loads(text)["changeSummary"]
+    return {operation: count for operation, count in counted.items() if operation not in _UNCHANGED}
+
+
+def _errors(error: PulumiError) -> str:
+    try:
+        told = json.loads(error.output)["diagnostics"]
+    except (ValueError, LookupError):
+        return str(error).strip()
+    errors = [each["message"].strip() for each in told if each["severity"] == "error"]
+    # The engine adds that the program failed.
+    reasons = [each for each in errors if "an unhandled error occurred" not in each] or errors
+    return "\n".join(each.removeprefix("error: ") for each in reasons)

@@ -1,0 +1,205 @@
+"""Upgrades of several clusters: all are previewed, then one wave follows the other.
+
+Nothing is noted anywhere: an upgrade that was interrupted learns from the states and the clusters
+which of them are done.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track
+
+from commands.fleet import health
+from commands.fleet.previews import AT_A_TIME, PreviewError, changes
+from commands.fleet.stacks import (
+    Locks,
+    StackError,
+    last_update,
+    local_locks,
+    namespaces,
+    outputs,
+    state,
+    unfinished,
+)
+from commands.pulumi_cli import PulumiError, pulumi
+
+_KEY = "kubernetesVersion"
+Result = TypeVar("Result")
+
+
+class UpgradeError(Exception):
+    """The upgrade has stopped; the text says where and why, and what to do."""
+
+
+def remaining(stacks: Sequence[str], version: str, console: Console) -> list[str]:
+    """The clusters that are not healthy at the version, or whose last update failed.
+
+    Raises:
+        UpgradeError: if the state of one cannot be read, or another update is at work on it.
+    """
+    locks = local_locks()
+    found = _of_each(stacks, "Asking", console, lambda each: _left_alone(each, version, locks))
+    for stack, reason in found.items():
+        if reason is not None:
+            _say(console, f"left alone: {stack} {reason}")
+    return [stack for stack, reason in found.items() if reason is None]
+
+
+def preview(stacks: Sequence[str], version: str, console: Console) -> None:
+    """Preview all upgrades, and show how many resources each would change.
+
+    Raises:
+        UpgradeError: if one of the previews fails.
+    """
+    found = _of_each(stacks, "Previewing", console, lambda each: _preview(each, version))
+    for stack, counted in found.items():
+        what = ", ".join(f"{operation} {count}" for operation, count in counted.items())
+        _say(console, f"{stack}: {what or 'nothing to change'}")
+
+
+def run(
+    stacks: Sequence[str], version: str, wave: int, check: str | None, console: Console
+) -> None:
+    """Upgrade so many clusters at a time, the next ones only if all of them are healthy.
+
+    Args:
+        check: a command that must succeed for each cluster, with its KUBECONFIG.
+
+    Raises:
+        UpgradeError: if one is not healthy.
+    """
+    for start in range(0, len(stacks), wave):
+        now, later = stacks[start : start + wave], stacks[start + wave :]
+        for stack in now:
+            _say(console, f"{stack}: upgrading, {_log(stack)} has the output")
+        with console.status("upgrading"), ThreadPoolExecutor(max_workers=wave) as threads:
+            failures = list(threads.map(lambda stack: _update(stack, version), now))
+        problems = []
+        # Not in threads, which an interruption would wait for.
+        for stack, failure in zip(now, failures, strict=True):
+            with console.status(f"checking {stack}"):
+                problem = failure or _sickness(stack, version, check)
+            _say(console, f"{stack}: {problem or f'healthy at {version}'}")
+            problems += [stack] if problem else []
+        if problems:
+            raise UpgradeError(
+                f"stopped at {', '.join(problems)}; not begun: {', '.join(later) or 'none'}. "
+                "When it is repaired, run the same command again: it continues"
+            )
+
+
+def _of_each(
+    stacks: Sequence[str], title: str, console: Console, act: Callable[[str], Result]
+) -> Mapping[str, Result]:
+    """The result for each stack, before anything is changed."""
+    found, problems = {}, []
+    with ThreadPoolExecutor(max_workers=AT_A_TIME) as threads:
+        begun = {stack: threads.submit(act, stack) for stack in stacks}
+        quiet = not console.is_terminal
+        for stack in track(stacks, title, console=console, transient=True, disable=quiet):
+            try:
+                found[stack] = begun[stack].result()
+            except (PreviewError, PulumiError, UpgradeError) as error:
+                problems.append(f"{stack}: {str(error).strip()}")
+    if problems:
+        raise UpgradeError("\n".join([*problems, "nothing was changed"]))
+    return found
+
+
+def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
+    """The reason why a cluster needs no upgrade; None if it needs one."""
+    deployment = state(stack)
+    if (update := unfinished(deployment, locks)) is not None:
+        raise UpgradeError(update)
+    try:
+        known = outputs(stack)
+    except StackError:
+        return "has no cluster"
+    succeeded = last_update(stack).get("result") == "succeeded"
+    if not succeeded or known.get(_KEY) != version:
+        return None
+    faults = health.faults(known, namespaces(deployment), version)
+    return None if faults else f"is healthy at {version}"
+
+
+def _preview(stack: str, version: str) -> Mapping[str, int]:
+    configuration = _configuration(stack)
+    if not configuration.exists():
+        raise UpgradeError(f"{configuration} is missing: run this where you run `pulumi up`")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copy(configuration, folder))
+        _set_version(stack, version, copy)
+        return changes(stack, "--config-file", str(copy))
+
+
+def _configuration(stack: str) -> Path:
+    return Path(f"Pulumi.{stack.rpartition('/')[2]}.yaml")
+
+
+def _set_version(stack: str, version: str, file: Path) -> None:
+    pulumi("config", "set", _KEY, version, "--stack", stack, "--config-file", str(file))
+
+
+def _log(stack: str) -> Path:
+    return Path(f"{stack.replace('/', '-')}-upgrade.log")
+
+
+def _update(stack: str, version: str) -> str | None:
+    """Run `pulumi up`; returns its failure, or None.
+
+    It writes to a file, so it also comes to its end when this process is killed.
+    """
+    line = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
+    try:
+        _set_version(stack, version, _configuration(stack))
+    except PulumiError as error:
+        return str(error).strip()
+    with _log(stack).open("w") as log:
+        status = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
+            line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        ).returncode
+    return None if status == 0 else f"`pulumi up` failed: {_log(stack)} says why"
+
+
+def _sickness(stack: str, version: str, check: str | None) -> str | None:
+    """All that keeps an upgraded cluster from being healthy, in one line; or None."""
+    try:
+        known = outputs(stack)
+        faults = health.settled_faults(known, namespaces(state(stack)), version)
+    except (PulumiError, StackError) as error:
+        return str(error).strip()
+    if faults:
+        return f"not healthy: {'; '.join(faults)}"
+    if check is not None and not _passes(check, known["kubeconfig"], _log(stack)):
+        return f"`{check}` failed: {_log(stack)} says why"
+    return None
+
+
+def _passes(check: str, kubeconfig: str, log: Path) -> bool:
+    with tempfile.TemporaryDirectory() as folder, log.open("a") as output:
+        file = Path(folder, "kubeconfig")
+        file.touch(mode=0o600)
+        file.write_text(kubeconfig)
+        result = subprocess.run(  # noqa: S603 - as the user asks
+            shlex.split(check),
+            env={**os.environ, "KUBECONFIG": str(file)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    return result.returncode == 0
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)

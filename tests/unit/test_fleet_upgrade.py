@@ -1,0 +1,265 @@
+"""Waves of upgrades: what is previewed, begun, stopped and continued."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tenacity import wait_none
+
+from commands.fleet import health
+from commands.fleet.__main__ import main
+from tests.unit.fleet import (
+    ANSWERS,
+    APPS,
+    NODES,
+    STATIC_PODS,
+    VERSION,
+    Fleet,
+    listed,
+    node,
+    pending,
+    resources,
+    workload,
+)
+
+NEW = "v1.36.4"
+# What an update changes: the state, and the cluster.
+UP = f"sed -i s/{VERSION}/{NEW}/g {{folder}}/stack-output-{{name}} {{folder}}/{{name}}.api"
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PATIENCE", 0)
+    monkeypatch.setattr(health, "wait_fixed", lambda _: wait_none())
+
+
+def add(fleet: Fleet, name: str, answers: Mapping[str, object] = ANSWERS) -> None:
+    """Add a cluster that can be upgraded."""
+    fleet.cluster(name, answers)
+    Path(f"Pulumi.{name}.yaml").write_text(f"config:\n  p:kubernetesVersion: {VERSION}\n")
+    fleet.write(f"preview---json-{name}", {"changeSummary": {"same": 90, "update": 4}})
+    fleet.program(f"up---yes-{name}", f"#!/bin/sh\n{UP.format(folder=fleet.folder, name=name)}\n")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    line = ["fleet", "upgrade", "--to", NEW, "--yes", *arguments]
+    monkeypatch.setattr(sys, "argv", line)
+    return main()
+
+
+def updated(fleet: Fleet) -> list[str]:
+    """The stacks that were updated, in order."""
+    return [line.split()[-1] for line in fleet.called("up --yes")]
+
+
+def configured(name: str) -> str:
+    return Path(f"Pulumi.{name}.yaml").read_text().split()[-1]
+
+
+def test_all_are_previewed_before_the_first_is_updated(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abc":
+        add(fleet, name)
+    fleet.empty("empty")
+    assert run(monkeypatch, "--wave", "2") == 0
+    words = [line.split()[0] for line in fleet.calls if line.split()[0] in ("preview", "up")]
+    assert words == ["preview"] * 3 + ["up"] * 3
+    assert (sorted(updated(fleet)[:2]), updated(fleet)[2:]) == (["a", "b"], ["c"])
+    assert {configured(name) for name in "abc"} == {NEW}
+    out = capsys.readouterr().out.splitlines()
+    assert out[:4] == [
+        "left alone: empty has no cluster",
+        "a: update 4",
+        "b: update 4",
+        "c: update 4",
+    ]
+    assert out[-1] == f"c: healthy at {NEW}"
+
+
+def test_a_preview_that_fails_stops_before_anything_changes(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        add(fleet, name)
+    message = "error: kubernetesVersion = v1.36.4: a minor version cannot be skipped\n"
+    told = {"diagnostics": [{"severity": "error", "message": message}]}
+    # It is previewed with the new version, which its configuration does not have yet.
+    answer = f"#!/bin/sh\ngrep -q {NEW} $1 || exit 9\ncat {fleet.write('told', told)}\nexit 1\n"
+    fleet.program("preview---json-b", answer)
+    assert run(monkeypatch) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err == [
+        "b: kubernetesVersion = v1.36.4: a minor version cannot be skipped",
+        "nothing was changed",
+    ]
+    assert updated(fleet) == []
+    assert {configured(name) for name in "ab"} == {VERSION}
+
+
+def test_an_answer_other_than_yes_changes_nothing(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(fleet, "a")
+    monkeypatch.setattr(sys, "argv", ["fleet", "upgrade", "--to", NEW])
+    for answer in ("n", ""):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        assert main() == 1
+    assert "nothing was changed" in capsys.readouterr().err
+    assert updated(fleet) == []
+    assert configured("a") == VERSION
+
+
+def test_the_first_that_is_not_healthy_stops_the_waves_and_the_next_run_continues(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abc":
+        add(fleet, name)
+    broken = {f"{APPS}/deployments": listed(workload("kube-system", "coredns", 1))}
+    answers = json.loads((fleet.folder / "b.api").read_text())
+    fleet.write("b.api", answers | broken)
+    assert run(monkeypatch) == 1
+    out, err = capsys.readouterr()
+    assert "b: not healthy: deployment kube-system/coredns: 1 of its pods are not Ready" in out
+    assert err.startswith("stopped at b; not begun: c. When it is repaired, run the same command")
+    assert updated(fleet) == ["a", "b"]
+    assert configured("c") == VERSION
+    # It is repaired: nothing is left to do but the others.
+    fleet.write("b.api", json.loads(json.dumps(answers).replace(VERSION, NEW)))
+    assert run(monkeypatch) == 0
+    assert updated(fleet) == ["a", "b", "c"]
+    out = capsys.readouterr().out
+    assert f"left alone: a is healthy at {NEW}\nleft alone: b is healthy at {NEW}\n" in out
+
+
+def test_an_update_that_fails_stops_the_waves_and_is_repeated(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        add(fleet, name)
+    works = (fleet.folder / "up---yes-a").read_text()
+    # The last step of the update fails: what can be seen of the cluster is fine.
+    history = json.loads((fleet.folder / "stack-history-a").read_text())
+    fleet.write("failed", [history[0] | {"result": "failed"}])
+    told = f"cp {fleet.folder}/failed {fleet.folder}/stack-history-a\necho why\nexit 1\n"
+    fleet.program("up---yes-a", works + told)
+    assert run(monkeypatch) == 1
+    assert "a: `pulumi up` failed: a-upgrade.log says why" in capsys.readouterr().out
+    assert Path("a-upgrade.log").read_text() == "why\n"
+    assert updated(fleet) == ["a"]
+    fleet.program("up---yes-a", works)
+    assert run(monkeypatch) == 0
+    assert updated(fleet) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_stack_that_cannot_be_updated_now_stops_before_anything_changes(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sealed: bool,
+) -> None:
+    add(fleet, "a")
+    if sealed:
+        fleet.sealed("b")
+    else:
+        add(fleet, "b")
+        state = {"resources": resources("b"), "pending_operations": [pending("updating", "x")]}
+        fleet.write("stack-export-b", {"deployment": state})
+    assert run(monkeypatch) == 1
+    err = capsys.readouterr().err
+    assert ("incorrect passphrase" if sealed else "b: an update is at work on it") in err
+    assert "nothing was changed" in err
+    assert not fleet.called("preview")
+    # The others can be named.
+    assert run(monkeypatch, "a") == 0
+    assert updated(fleet) == ["a"]
+
+
+def test_without_a_configuration_file_here_none_is_made(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(fleet, "a")
+    Path("Pulumi.a.yaml").unlink()
+    assert run(monkeypatch) == 1
+    assert "a: Pulumi.a.yaml is missing: run this where you run" in capsys.readouterr().err
+    assert not Path("Pulumi.a.yaml").exists()
+
+
+def test_a_check_of_the_users_own_decides_with_the_clusters_kubeconfig(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        add(fleet, name)
+    fleet.program("smoke", f'#!/bin/sh\ncat "$KUBECONFIG" >>{fleet.folder}/used\n[ $1 = fine ]\n')
+    assert run(monkeypatch, "--check", "smoke fine", "a") == 0
+    used = (fleet.folder / "used").read_text()
+    assert used == json.loads((fleet.folder / "stack-output-a").read_text())["kubeconfig"]
+    assert run(monkeypatch, "--check", "smoke bad") == 1
+    assert "b: `smoke bad` failed: b-upgrade.log says why" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "fault"),
+    [
+        ("/readyz", None, "its API answers 404 Not Found to /readyz"),
+        (NODES, listed(node("demo-worker-0")), "the node metal-0 is missing"),
+        (
+            NODES,
+            listed(node("demo-worker-0", "False"), node("metal-0")),
+            "the node demo-worker-0 is not Ready",
+        ),
+        (STATIC_PODS, listed(node("etcd-0", "False")), "the pod etcd-0 is not Ready"),
+        (
+            f"{APPS}/daemonsets",
+            listed(workload("ingress", "traefik", 0), workload("shop", "cart", 0)),
+            "daemonset ingress/traefik: 2 of its pods are not Ready",
+        ),
+        (
+            f"{APPS}/deployments",
+            listed(workload("kube-system", "coredns", 0)),
+            "deployment kube-system/coredns: 2 of its pods are not Ready",
+        ),
+    ],
+)
+def test_a_cluster_at_the_version_is_not_done_until_it_is_healthy(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    answer: object,
+    fault: str,
+) -> None:
+    add(fleet, "a", {path: answer})
+    fleet.program("up---yes-a", "#!/bin/sh\n")
+    monkeypatch.setattr(sys, "argv", ["fleet", "upgrade", "--to", VERSION, "--yes"])
+    assert main() == 1
+    assert updated(fleet) == ["a"]
+    # And nothing else: users' own pods are left alone.
+    assert capsys.readouterr().out.splitlines()[-1] == f"a: not healthy: {fault}"
+
+
+def test_a_node_at_another_version_is_a_fault(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(fleet, "a")
+    # An update that reaches the state, but no node.
+    fleet.program(
+        "up---yes-a", f"#!/bin/sh\nsed -i s/{VERSION}/{NEW}/g {fleet.folder}/stack-output-a\n"
+    )
+    assert run(monkeypatch) == 1
+    said = f"the node demo-worker-0 runs {VERSION}; the node metal-0 runs {VERSION}"
+    assert f"a: not healthy: {said}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wave", ["0", "-1", "all"])
+def test_a_wave_has_a_number_of_clusters(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wave: str
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, f"--wave={wave}")
+    assert "--wave" in capsys.readouterr().err
