@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -73,6 +74,7 @@ class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
     `administrators` is the group of the administrator, who gets another key with another group.
+    `encryption_key` is the generation of the key of Secrets: those before it stay as they are.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
     With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
     """
@@ -91,14 +93,15 @@ class Pki(pulumi.ComponentResource):
     cluster_id: pulumi.Output[str]
     # Closes and opens the snapshots of etcd in the bucket.
     backup: KeyPair
-    # Base64.
-    encryption_key: pulumi.Output[str]
+    # Of Secrets in etcd, base64: that of the first generation first.
+    encryption_keys: Sequence[pulumi.Output[str]]
 
     def __init__(
         self,
         name: str,
         *,
         administrators: str,
+        encryption_key: int,
         ssh_private_key: pulumi.Output[str] | None,
         protect: bool,
         opts: pulumi.ResourceOptions | None = None,
@@ -135,10 +138,18 @@ class Pki(pulumi.ComponentResource):
                 private_key_openssh=self.ssh_private_key
             ).public_key_openssh.apply(str.strip)
 
-        self.encryption_key = pulumi.Output.secret(
-            random.RandomBytes(f"{name}-encryption", length=SECRETBOX_BYTES, opts=self._kept).base64
-        )
+        self.encryption_keys = [
+            self._encryption_key(generation) for generation in range(1, encryption_key + 1)
+        ]
         self.register_outputs({})
+
+    def _encryption_key(self, generation: int) -> pulumi.Output[str]:
+        role = "encryption" if generation == 1 else f"encryption-{generation}"
+        return pulumi.Output.secret(
+            random.RandomBytes(
+                f"{self._name}-{role}", length=SECRETBOX_BYTES, opts=self._kept
+            ).base64
+        )
 
     def _key(self, role: str, opts: pulumi.ResourceOptions | None = None) -> tls.PrivateKey:
         return tls.PrivateKey(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from components.kubeadm import encryption_configuration
 from tests.scripts.conftest import (
     BACKUP_FOLDER,
     BUCKET_ENV,
@@ -75,6 +76,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.environment["READY_TIMEOUT"] = "1"
         for name in ("kubeconfig", "kubeadm-init.yaml", "kubeadm-join.yaml", "etc/audit.yaml"):
             made.write(name, f"{name}\n")
+        made.write("encryption.yaml", encryption_configuration(["c2VjcmV0"], encrypt=True))
         for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
             made.write(f"pki/{name}", "the CA\n")
         made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
