@@ -24,6 +24,11 @@ class Rotation(Settings):
     written anew as `encryptionAtRest` says, and then no API server knows the old key any more. It
     stays in the state, for snapshots of that time. Never go back to a lower number."""
 
+    backup_key: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the key that snapshots of etcd are encrypted with before they go to
+    `backup.bucket`. With the next number, new snapshots need the new key; older ones can still be
+    restored, because the keys before it stay in the state."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

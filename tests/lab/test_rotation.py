@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from lab import image, settings
 from lab.errors import LabError
-from tests.lab.cluster import UP, Cluster
+from tests.lab.cluster import UP, Cluster, run
+from tests.lab.object_store import ObjectStore
 
 CONTROL_PLANE = "rotation-control-plane-0"
 SECRETS = "/registry/secrets/"
@@ -20,11 +23,28 @@ COUNT = 250
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """The cluster; it is destroyed at the end, also after a failure."""
-    made = Cluster(
-        "rotation", settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
-    )
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
+    """The key `backup`."""
+    bucket = {
+        "endpoint": store.endpoint,
+        "region": store.region,
+        "name": store.bucket,
+        "accessKey": store.access_key,
+    }
+    return {"bucket": bucket, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster(store: ObjectStore) -> Iterator[Cluster]:
+    """The cluster, with a bucket; it is destroyed at the end, also after a failure."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    made = Cluster("rotation", {**keys, "backup": backup(store)})
+    made.set_secret("backupSecretKey", store.secret_key)
     # What an earlier run in the same lab has left.
     made.stack.configure({"rotation": None, "encryptionAtRest": None})
     try:
@@ -89,10 +109,44 @@ def api_server(cluster: Cluster) -> str:
     return cluster.ssh(CONTROL_PLANE, "sudo crictl ps --quiet --name '^kube-apiserver$'").strip()
 
 
+def take_backup(cluster: Cluster, store: ObjectStore) -> str:
+    """Run the service that the timer starts; returns the name of the object."""
+    cluster.ssh(CONTROL_PLANE, "sudo systemctl start openstack-kubernetes-backup.service")
+    return max(store.names())
+
+
+@pytest.fixture(scope="module")
+def snapshot(cluster: Cluster, store: ObjectStore) -> str:
+    """The name of a snapshot with the Secrets, of before the rotations."""
+    make_secrets(cluster)
+    return take_backup(cluster, store)
+
+
+def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
+    """Tell if this key of the state opens an object of the bucket."""
+    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
+    [pem] = [
+        json.loads(resource["outputs"]["privateKeyPem"]["plaintext"])
+        for resource in json.loads(state)["deployment"]["resources"]
+        if resource["urn"].endswith(f":PrivateKey::{key}")
+    ]
+    files = {"key": pem.encode(), "object": store.read(name)}
+    for file, content in files.items():
+        (cluster.stack.folder / file).touch(mode=0o600)
+        (cluster.stack.folder / file).write_bytes(content)
+    opener = "openssl cms -decrypt -binary -inform DER -inkey key"
+    command = ["tar", "-xf", "object", f"--to-command={opener}"]
+    folder = cluster.stack.folder
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    for file in files:
+        (folder / file).unlink()
+    return done.returncode == 0 and done.stdout.startswith(b"\x1f\x8b")
+
+
+@pytest.mark.usefixtures("snapshot")
 def test_another_encryption_key_encrypts_every_secret_and_restarts_no_api_server(
     cluster: Cluster,
 ) -> None:
-    make_secrets(cluster)
     assert set(stored_with(cluster)) == {"key1"}
     before = api_server(cluster)
 
@@ -132,12 +186,41 @@ def test_encryption_is_taken_from_every_secret_and_comes_back(cluster: Cluster) 
     assert_readable(cluster)
 
 
+def test_another_backup_key_opens_new_snapshots_and_the_old_one_does_not(
+    cluster: Cluster, store: ObjectStore, snapshot: str
+) -> None:
+    assert opened(cluster, store, snapshot, "rotation-backup")
+    cluster.up(rotation={"encryptionKey": 3, "backupKey": 2})
+    new = take_backup(cluster, store)
+    assert new != snapshot
+    assert opened(cluster, store, new, "rotation-backup-2")
+    assert not opened(cluster, store, new, "rotation-backup")
+    assert opened(cluster, store, snapshot, "rotation-backup")
+    cluster.ssh(CONTROL_PLANE, "sudo systemctl start openstack-kubernetes-backup-proof.service")
+    assert cluster.up() == {}
+
+
+def test_a_snapshot_of_before_the_rotations_is_restored_with_todays_keys(
+    cluster: Cluster, store: ObjectStore, snapshot: str
+) -> None:
+    cluster.up(rotation={"encryptionKey": 3, "backupKey": 2})
+    run("openstack", "server", "delete", "--wait", CONTROL_PLANE)
+    cluster.stack.configure({"backup": backup(store, restore=snapshot)})
+    cluster.stack.pulumi(*UP, "--refresh")
+    cluster.stack.write_kubeconfig(cluster.kubeconfig)
+    assert set(stored_with(cluster)) == {"key03"}
+    assert known_providers(cluster) == ["key03", "identity"]
+    assert_readable(cluster)
+    cluster.up(backup=backup(store))
+
+
 def test_a_number_that_goes_back_is_refused_before_a_key_is_deleted(cluster: Cluster) -> None:
     make_secrets(cluster)
-    cluster.up(rotation={"encryptionKey": 3})
-    cluster.stack.configure({"rotation": {"encryptionKey": 2}})
+    rotation = {"encryptionKey": 3, "backupKey": 2}
+    cluster.up(rotation=rotation)
+    cluster.stack.configure({"rotation": {**rotation, "encryptionKey": 2}})
     with pytest.raises(LabError, match=r"must never go back; set it to 3 or more"):
         cluster.stack.pulumi(*UP, capture=True)
     assert_readable(cluster)
-    cluster.up(rotation={"encryptionKey": 3})
+    cluster.up(rotation=rotation)
     cluster.kubectl("delete", "secrets", "-l", "test=rotation")

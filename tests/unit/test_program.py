@@ -657,6 +657,27 @@ def test_control_planes_with_a_bucket_can_close_and_open_its_objects(fresh: Run)
     assert "backup.key" not in files(command(fresh, "demo-control-plane-0-configure"))
 
 
+def test_another_generation_of_the_backup_key_closes_and_the_earlier_ones_still_open() -> None:
+    made = run(
+        {
+            "backup": {"bucket": BUCKET},
+            "backupSecretKey": "very-secret",
+            "rotation": {"backupKey": 3},
+        },
+        secret=["backupSecretKey"],
+    )
+    folder = files(command(made, "demo-control-plane-0-configure"))
+    assert folder["backup.crt"] == "demo-backup-3 certificate\n"
+    keys = {name: text for name, text in folder.items() if re.fullmatch(r"backup.*\.key", name)}
+    assert keys == {
+        "backup.key": "demo-backup-3 privateKey Pem\n",
+        "backup-1.key": "demo-backup privateKey Pem\n",
+        "backup-2.key": "demo-backup-2 privateKey Pem\n",
+    }
+    certificates = [made.one("SelfSignedCert", f"demo-backup{end}") for end in ("", "-2", "-3")]
+    assert all(each.protect for each in certificates)
+
+
 def test_only_the_server_that_the_stack_began_with_may_begin_an_empty_cluster(
     fresh: Run, updated: Run
 ) -> None:

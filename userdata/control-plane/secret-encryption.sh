@@ -158,10 +158,10 @@ page_is_rewritten() {
   log "${#stale[@]} of the Secrets after $from are encrypted with something else"
   for namespace in $(printf '%s\n' "${stale[@]}" | cut -d / -f 4 | sort -u); do
     mapfile -t names < <(printf '%s\n' "${stale[@]}" | grep "^$SECRETS$namespace/" | cut -d / -f 5)
-    # One that is deleted meanwhile makes it fail: what counts is the next look.
+    # One that is deleted meanwhile makes it fail: what counts is the second look.
     kube --namespace "$namespace" patch secret "${names[@]}" --type=merge --patch='{}' >/dev/null || true
   done
-  return 1
+  read_page "$1" && ((${#stale[@]} == 0))
 }
 
 # read_page PROVIDER: the Secrets in etcd after `from`. Sets `stale` to the keys of those that another
