@@ -33,6 +33,8 @@ name = cluster.cluster_name
 pki = Pki(
     name,
     administrators=cluster.rotation.administrators,
+    backup_key=cluster.rotation.backup_key,
+    encryption_key=cluster.rotation.encryption_key,
     ssh_private_key=secrets.ssh_private_key,
     protect=cluster.deletion_protection,
 )

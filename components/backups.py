@@ -53,8 +53,13 @@ def files(
                 }
             )
         ),
-        "backup.crt": pki.backup.public,
-        "backup.key": pki.backup.private,
+        "backup.crt": pki.backups[-1].public,
+        "backup.key": pki.backups[-1].private,
+        # Snapshots that were taken before a rotation are still to be proved and restored.
+        **{
+            f"backup-{generation}.key": earlier.private
+            for generation, earlier in enumerate(pki.backups[:-1], start=1)
+        },
     }
     if bucket.ca_certificate is not None:
         found["bucket-ca.crt"] = bucket.ca_certificate

@@ -9,6 +9,7 @@ import pulumi_openstack as openstack
 
 from components import backups
 from components.coredns import coredns_variables
+from components.kubeadm import encryption_providers
 from components.kubeadm_files import certificates, kubeadm_files, kubernetes_files
 from components.machine import Machine, MachineArgs, server_group
 from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
@@ -50,11 +51,13 @@ class ControlPlane(pulumi.ComponentResource):
         memberships: list[tuple[str, pulumi.Resource]] = []
         nodes: list[MachineOutput] = []
         configured: list[pulumi.Resource] = []
+        machines: list[Machine] = []
         for index in range(cluster.control_plane_count):
             machine = self._machine(index, group, memberships)
             node = self._node(index, machine, configured[-1:], memberships[-1:])
             configured.append(node.configured)
             memberships.append((machine.name, node.membership))
+            machines.append(machine)
             nodes.append(
                 {"name": machine.name, "role": "control-plane", "address": machine.address}
             )
@@ -64,6 +67,8 @@ class ControlPlane(pulumi.ComponentResource):
             lambda _: cluster.kubernetes_version
         )
         self.api_ready = self._wait_for_api(name)
+        if cluster.rotation.encryption_key > 1:
+            self._rotate_encryption_key(name, machines)
         self.endpoint = context.endpoint
         self.kubeconfig = self.api_ready.id.apply(lambda _: context.kubeconfig)
         self.register_outputs({})
@@ -85,6 +90,51 @@ class ControlPlane(pulumi.ComponentResource):
                     depends_on=context.rollout.control_planes(self.memberships),
                     deleted_with=context.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
+                ),
+            ),
+        )
+
+    def _rotate_encryption_key(self, name: str, machines: Sequence[Machine]) -> None:
+        """Write all Secrets anew when every control plane can read what the new key encrypts."""
+        context, cluster = self._context, self._context.cluster
+        providers = encryption_providers(
+            cluster.rotation.encryption_key, encrypt=cluster.encryption_at_rest
+        )
+        known_hosts = [
+            pulumi.Output.format(
+                "{0} {1}\n", machine.address, machine.host_key.public_key_openssh.apply(str.strip)
+            )
+            for machine in machines
+        ]
+        Script(
+            f"{name}-encryption-key",
+            "cluster/encryption-key.sh rotate",
+            target=connection(context.gateway.ssh),
+            files={
+                **scripts(*CLUSTER_SCRIPTS),
+                "node.env": environment_file(
+                    {
+                        **context.variables,
+                        "NODE_NAME": name,
+                        "SSH_USER": cluster.ssh_user,
+                        "CONTROL_PLANES": " ".join(
+                            str(cluster.addresses.control_planes[index])
+                            for index in range(len(machines))
+                        ),
+                        "ENCRYPTION": " ".join(providers),
+                    }
+                ),
+                "kubeconfig": context.gateway_kubeconfig,
+                "ssh_key": context.pki.ssh_private_key,
+                "known_hosts": pulumi.Output.all(*known_hosts).apply("".join),
+            },
+            # A new machine knows all keys, and may have begun with a snapshot of an earlier one.
+            triggers=[machine.server.id for machine in machines],
+            opts=pulumi.ResourceOptions.merge(
+                self._child,
+                pulumi.ResourceOptions(
+                    depends_on=[membership for _, membership in self.memberships],
+                    deleted_with=context.network.anchor,
                 ),
             ),
         )

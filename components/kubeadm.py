@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,14 @@ API_VERSION = "kubeadm.k8s.io/v1beta4"
 DISCOVERY_FILE = "/run/openstack-kubernetes/discovery.conf"
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104
 LOOPBACK = "127.0.0.1"
+ENCRYPTION_FOLDER = "/etc/kubernetes/encryption"
+ENCRYPTION_HEAD = """\
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+"""
 
 Document = dict[str, Any]
 
@@ -94,8 +103,18 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
             }
         )
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
-    api_server["encryption-provider-config"] = "/etc/kubernetes/encryption.yaml"
-    volumes.append(_host_file("encryption", "/etc/kubernetes/encryption.yaml"))
+    api_server["encryption-provider-config"] = f"{ENCRYPTION_FOLDER}/configuration.yaml"
+    api_server["encryption-provider-config-automatic-reload"] = "true"
+    # A file that is replaced stays the old one in a container that has mounted it.
+    volumes.append(
+        {
+            "name": "encryption",
+            "hostPath": ENCRYPTION_FOLDER,
+            "mountPath": ENCRYPTION_FOLDER,
+            "readOnly": True,
+            "pathType": "Directory",
+        }
+    )
     api_server["authentication-config"] = "/etc/kubernetes/authentication.yaml"
     volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
     api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
@@ -250,22 +269,38 @@ def audit_policy(custom: Mapping[str, Any] | None) -> str:
     )
 
 
-def encryption_configuration(key: str, *, encrypt: bool) -> str:
-    """Encryption of Secrets at rest by secretbox, or none; both stay readable. `key` is base64."""
-    secretbox: Document = {"secretbox": {"keys": [{"name": "key1", "secret": key}]}}
-    identity: Document = {"identity": {}}
-    return dump(
-        {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "EncryptionConfiguration",
-            "resources": [
-                {
-                    "resources": ["secrets"],
-                    # The first one writes, all of them read.
-                    "providers": [secretbox, identity] if encrypt else [identity, secretbox],
-                }
-            ],
-        }
+def encryption_providers(generation: int, *, encrypt: bool) -> Sequence[str]:
+    """Names of what the API servers have in the end, in their order: the first one writes.
+
+    Secrets stay readable when encryption is switched on or off.
+    """
+    both = (encryption_key_name(generation), "identity")
+    return both if encrypt else both[::-1]
+
+
+def encryption_key_name(generation: int) -> str:
+    """The name that a Secret in etcd begins with, after `k8s:enc:secretbox:v1:`.
+
+    From the second one on, base64 of all that is a whole number of characters: the node scripts
+    look for it.
+    """
+    return "key1" if generation == 1 else f"key{generation:02d}"
+
+
+def encryption_configuration(keys: Sequence[str], *, encrypt: bool) -> str:
+    """Encryption of Secrets at rest: `encryption_providers`, then the older keys.
+
+    `keys` are base64, that of the first generation first. Each provider is a line, for the node
+    scripts, which write the file that the API server reads.
+    """
+    providers: dict[str, Document] = {"identity": {"identity": {}}}
+    for generation, key in enumerate(keys, start=1):
+        name = encryption_key_name(generation)
+        providers[name] = {"secretbox": {"keys": [{"name": name, "secret": key}]}}
+    first = encryption_providers(len(keys), encrypt=encrypt)
+    older = [name for name in reversed(providers) if name not in first]
+    return ENCRYPTION_HEAD + "".join(
+        f"  - {json.dumps(providers[name])}\n" for name in (*first, *older)
     )
 
 

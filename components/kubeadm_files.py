@@ -67,10 +67,10 @@ def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
 
 
 def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]:
-    """The files that the API server reads in /etc/kubernetes, below `etc/`."""
+    """The files that the API server reads in /etc/kubernetes, most of them below `etc/`."""
     files: dict[str, pulumi.Input[str]] = {
-        "etc/encryption.yaml": pki.encryption_key.apply(
-            lambda key: kubeadm.encryption_configuration(key, encrypt=cluster.encryption_at_rest)
+        "encryption.yaml": pulumi.Output.all(*pki.encryption_keys).apply(
+            lambda keys: kubeadm.encryption_configuration(keys, encrypt=cluster.encryption_at_rest)
         ),
         "etc/authentication.yaml": kubeadm.authentication_configuration(cluster.oidc),
         "etc/admission.yaml": kubeadm.admission_configuration(cluster.pod_security),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -73,6 +74,8 @@ class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
     `administrators` is the group of the administrator, who gets another key with another group.
+    `backup_key` and `encryption_key` are the generations of the keys of backups and of Secrets:
+    those before them stay as they are.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
     With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
     """
@@ -89,16 +92,18 @@ class Pki(pulumi.ComponentResource):
     ssh_public_key: pulumi.Output[str]
     # Marks what is the cluster's in the cloud; another cluster of the same name has another one.
     cluster_id: pulumi.Output[str]
-    # Closes and opens the snapshots of etcd in the bucket.
-    backup: KeyPair
-    # Base64.
-    encryption_key: pulumi.Output[str]
+    # Close and open the snapshots of etcd in the bucket: that of the first generation first.
+    backups: Sequence[KeyPair]
+    # Of Secrets in etcd, base64: that of the first generation first.
+    encryption_keys: Sequence[pulumi.Output[str]]
 
     def __init__(
         self,
         name: str,
         *,
         administrators: str,
+        backup_key: int,
+        encryption_key: int,
         ssh_private_key: pulumi.Output[str] | None,
         protect: bool,
         opts: pulumi.ResourceOptions | None = None,
@@ -120,7 +125,10 @@ class Pki(pulumi.ComponentResource):
         )
         self.program = self._program()
         self.administrator = self._administrator(administrators)
-        self.backup = self._backup_certificate()
+        self.backups = [
+            self._backup_certificate(_role("backup", generation))
+            for generation in range(1, backup_key + 1)
+        ]
 
         if ssh_private_key is None:
             ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._kept)
@@ -135,10 +143,18 @@ class Pki(pulumi.ComponentResource):
                 private_key_openssh=self.ssh_private_key
             ).public_key_openssh.apply(str.strip)
 
-        self.encryption_key = pulumi.Output.secret(
-            random.RandomBytes(f"{name}-encryption", length=SECRETBOX_BYTES, opts=self._kept).base64
-        )
+        self.encryption_keys = [
+            self._encryption_key(_role("encryption", generation))
+            for generation in range(1, encryption_key + 1)
+        ]
         self.register_outputs({})
+
+    def _encryption_key(self, role: str) -> pulumi.Output[str]:
+        return pulumi.Output.secret(
+            random.RandomBytes(
+                f"{self._name}-{role}", length=SECRETBOX_BYTES, opts=self._kept
+            ).base64
+        )
 
     def _key(self, role: str, opts: pulumi.ResourceOptions | None = None) -> tls.PrivateKey:
         return tls.PrivateKey(
@@ -160,10 +176,10 @@ class Pki(pulumi.ComponentResource):
         )
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 
-    def _backup_certificate(self) -> KeyPair:
-        key = self._key("backup", self._kept)
+    def _backup_certificate(self, role: str) -> KeyPair:
+        key = self._key(role, self._kept)
         certificate = tls.SelfSignedCert(
-            f"{self._name}-backup",
+            f"{self._name}-{role}",
             private_key_pem=key.private_key_pem,
             subject=tls.SelfSignedCertSubjectArgs(common_name="etcd-backups"),
             validity_period_hours=CA_HOURS,
@@ -275,3 +291,8 @@ class Pki(pulumi.ComponentResource):
             key=identity.private,
         )
         return pulumi.Output.secret(pulumi.Output.json_dumps(values.apply(build)))
+
+
+def _role(role: str, generation: int) -> str:
+    """The name of a generation: the first one is as it was before anything rotated."""
+    return role if generation == 1 else f"{role}-{generation}"

@@ -127,7 +127,8 @@ class Cluster(Settings):
     security_updates: bool = True
     """Install the distribution's security updates on every machine, every night."""
     encryption_at_rest: bool = True
-    """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards."""
+    """Encrypt Secrets in etcd. A change applies to Secrets that are written afterwards, and to all
+    of them once `rotation.encryptionKey` is 2 or more."""
     pod_security: Literal["privileged", "baseline", "restricted"] = "baseline"
     """Pod Security level of the namespaces that have no label
     `pod-security.kubernetes.io/enforce`, except kube-system. Pods that run are left alone."""

@@ -19,6 +19,16 @@ class Rotation(Settings):
     """Generation of the cluster's credential at the cloud. With another number, the old one is
     deleted when the add-ons use the new one."""
 
+    encryption_key: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the key that encrypts Secrets in etcd. With the next number, every Secret is
+    written anew as `encryptionAtRest` says, and then no API server knows the old key any more. It
+    stays in the state, for snapshots of that time. Never go back to a lower number."""
+
+    backup_key: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the key that snapshots of etcd are encrypted with before they go to
+    `backup.bucket`. With the next number, new snapshots need the new key; older ones can still be
+    restored, because the keys before it stay in the state."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.kubeadm import encryption_configuration
 from tests.scripts.conftest import (
     BACKUP_FOLDER,
     BUCKET_ENV,
@@ -78,6 +79,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.environment["READY_TIMEOUT"] = "1"
         for name in ("kubeconfig", "kubeadm-init.yaml", "kubeadm-join.yaml", "etc/audit.yaml"):
             made.write(name, f"{name}\n")
+        made.write("encryption.yaml", encryption_configuration(["c2VjcmV0"], encrypt=True))
         for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
             made.write(f"pki/{name}", "the CA\n")
         made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
@@ -1166,15 +1168,16 @@ def test_the_keys_of_backups_stay_on_the_machine_for_root_only(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_bucket(make(BACKUP_HOURS="6"))
-    for name in ("backup.crt", "backup.key"):
+    keys = ("backup.crt", "backup.key", "backup-1.key")
+    for name in keys:
         machine.write(name, f"{name}\n")
     assert configure(machine).status == 0
-    for name in ("backup.crt", "backup.key"):
+    for name in keys:
         kept = machine.root / f"etc/openstack-kubernetes/{name}"
         assert kept.read_text() == f"{name}\n"
         assert kept.stat().st_mode & 0o777 == 0o600
     assert machine.run("control-plane/control-plane.sh", "reset").status == 0
-    assert not machine.has("etc/openstack-kubernetes/backup.key")
+    assert not list((machine.root / "etc/openstack-kubernetes").glob("backup*"))
 
 
 def test_a_member_learns_of_a_new_bucket_and_of_none(make: Callable[..., Machine]) -> None:
@@ -1350,6 +1353,50 @@ def test_an_encrypted_snapshot_is_opened(make: Callable[..., Machine]) -> None:
     assert result.status == 0, result
     assert (machine.fakes / "snapshot").read_bytes() == b"the data"
     assert machine.read(DB) == "restored"
+
+
+def rotate_backup_key(machine: Machine) -> None:
+    """As with `rotation.backupKey`: another key, and the earlier one under another name."""
+    (machine.folder / "backup.key").rename(machine.folder / "backup-1.key")
+    subprocess.run(MAKE_BACKUP_KEY, cwd=machine.folder, capture_output=True, check=True)
+
+
+def test_a_snapshot_of_an_earlier_key_is_opened(make: Callable[..., Machine]) -> None:
+    machine = restored(with_encrypted_snapshot(make(RESTORE=ENCRYPTED)))
+    rotate_backup_key(machine)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "backup.key does not open" in result.log
+    assert (machine.fakes / "snapshot").read_bytes() == b"the data"
+    kept = machine.root / "etc/openstack-kubernetes/backup-1.key"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_key_of_backups_does_not_go_back(make: Callable[..., Machine]) -> None:
+    machine = member(with_bucket(make(BACKUP_HOURS="6")))
+    machine.write("backup.key", "the second\n")
+    machine.write("backup-1.key", "the first\n")
+    assert configure(machine).status == 0
+    machine.write("backup.key", "the first\n")
+    (machine.folder / "backup-1.key").unlink()
+    result = configure(machine)
+    assert result.status == 1
+    assert "rotation.backupKey must never go back" in result.log
+    assert machine.read("etc/openstack-kubernetes/backup.key") == "the second\n"
+
+
+def test_an_earlier_key_does_not_open_what_is_taken_after_a_rotation(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(RESTORE=ENCRYPTED)
+    machine.encrypts()
+    leaked = (machine.folder / "backup.key").read_text()
+    (machine.fakes / "openssl").symlink_to("fake")
+    rotated = with_encrypted_snapshot(machine)
+    rotated.write("backup.key", leaked)
+    result = configure(rotated)
+    assert result.status == 1
+    assert f"{ENCRYPTED} is damaged or not encrypted for the key of this cluster" in result.log
 
 
 def test_a_snapshot_that_is_encrypted_for_another_key_is_named(

@@ -194,12 +194,46 @@ def test_a_threshold_of_the_user_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("encrypt", [True, False])
 def test_secrets_stay_readable_when_their_encryption_is_switched(encrypt: bool) -> None:
-    [document] = documents(kubeadm.encryption_configuration("a2V5", encrypt=encrypt)).values()
+    [document] = documents(kubeadm.encryption_configuration(["a2V5"], encrypt=encrypt)).values()
     providers = [list(each) for each in document["resources"][0]["providers"]]
     assert providers == (
         [["secretbox"], ["identity"]] if encrypt else [["identity"], ["secretbox"]]
     )
-    assert api_server()["encryption-provider-config"] == "/etc/kubernetes/encryption.yaml"
+
+
+@pytest.mark.parametrize("encrypt", [True, False])
+def test_what_older_keys_have_encrypted_stays_readable(encrypt: bool) -> None:
+    text = kubeadm.encryption_configuration(["one", "two", "three"], encrypt=encrypt)
+    [document] = documents(text).values()
+    [resource] = document["resources"]
+    assert resource["resources"] == ["secrets"]
+    keys = [
+        each["secretbox"]["keys"][0] if "secretbox" in each else {"name": "identity"}
+        for each in resource["providers"]
+    ]
+    newest = {"name": "key03", "secret": "three"}
+    first = [newest, {"name": "identity"}]
+    older = [{"name": "key02", "secret": "two"}, {"name": "key1", "secret": "one"}]
+    assert keys == [*(first if encrypt else reversed(first)), *older]
+    names = kubeadm.encryption_providers(3, encrypt=encrypt)
+    assert [each["name"] for each in keys[:2]] == list(names)
+
+
+def test_the_beginning_of_what_a_later_key_has_encrypted_is_whole_in_base64() -> None:
+    for generation in (2, 9, 10, 99):
+        begin = f"k8s:enc:secretbox:v1:{kubeadm.encryption_key_name(generation)}:"
+        assert len(begin) % 3 == 0, generation
+
+
+def test_the_api_server_sees_a_file_that_takes_the_place_of_another() -> None:
+    cluster = documents(init_file())["ClusterConfiguration"]
+    folder, _, name = api_server()["encryption-provider-config"].rpartition("/")
+    assert name
+    [volume] = [
+        each for each in cluster["apiServer"]["extraVolumes"] if each["mountPath"] == folder
+    ]
+    assert (volume["hostPath"], volume["pathType"]) == (folder, "Directory")
+    assert api_server()["encryption-provider-config-automatic-reload"] == "true"
 
 
 def test_the_audit_log_never_holds_the_body_of_a_secret() -> None:

@@ -462,8 +462,43 @@ def test_user_data_is_smaller_than_nova_allows(fresh: Run) -> None:
 def test_control_planes_can_read_encrypted_secrets_even_without_encryption() -> None:
     for encrypt, first in ((True, "secretbox"), (False, "identity")):
         configure = command(run({"encryptionAtRest": encrypt}), "demo-control-plane-0-configure")
-        document = yaml.safe_load(file_of(configure, "etc/encryption.yaml"))
+        document = yaml.safe_load(file_of(configure, "encryption.yaml"))
         assert list(document["resources"][0]["providers"][0]) == [first]
+
+
+ENCRYPTION_KEY = "demo-control-plane-encryption-key"
+
+
+@pytest.mark.parametrize(
+    ("encrypt", "providers"), [(True, "'key03 identity'"), (False, "'identity key03'")]
+)
+def test_another_generation_of_the_encryption_key_is_used_when_every_control_plane_has_it(
+    encrypt: bool, providers: str
+) -> None:
+    rotated = run({"rotation": {"encryptionKey": 3}, "encryptionAtRest": encrypt}, existing=NODES)
+    rotation = command(rotated, ENCRYPTION_KEY)
+    settings = node_env(rotation)
+    assert settings["ENCRYPTION"] == providers
+    assert settings["CONTROL_PLANES"] == "'10.8.0.21 10.8.0.22 10.8.0.23'"
+    hosts = file_of(rotation, "known_hosts").splitlines()
+    assert [line.split()[0] for line in hosts] == ["10.8.0.21", "10.8.0.22", "10.8.0.23"]
+    control_planes = [name for name in NODES if "control-plane" in name]
+    # A snapshot of an earlier generation may come back with a new machine.
+    assert rotation.inputs["triggers"] == [f"{name}-id" for name in control_planes]
+    # No key passes a gateway.
+    assert not any("bytes" in text for text in files(rotation).values())
+    for name in control_planes:
+        assert rotated.waits_for(rotation, command(rotated, f"{name}-membership"))
+        sent = file_of(command(rotated, f"{name}-configure"), "encryption.yaml")
+        assert all(f"demo-encryption{end} bytes" in sent for end in ("", "-2", "-3"))
+
+
+def test_the_key_of_a_first_generation_is_as_it_was(fresh: Run) -> None:
+    assert set(fresh.all("RandomBytes")) == {"demo-encryption"}
+    assert ENCRYPTION_KEY not in fresh.all(COMMAND)
+    rotated = run({"rotation": {"encryptionKey": 2}})
+    assert set(rotated.all("RandomBytes")) == {"demo-encryption", "demo-encryption-2"}
+    assert all(each.protect for each in rotated.all("RandomBytes").values())
 
 
 def test_every_connection_checks_the_host_key(fresh: Run) -> None:
@@ -643,6 +678,27 @@ def test_control_planes_with_a_bucket_can_close_and_open_its_objects(fresh: Run)
         assert folder["backup.key"] == certificate.inputs["privateKeyPem"]
         assert folder["backup.crt"] == "demo-backup certificate\n"
     assert "backup.key" not in files(command(fresh, "demo-control-plane-0-configure"))
+
+
+def test_another_generation_of_the_backup_key_closes_and_the_earlier_ones_still_open() -> None:
+    made = run(
+        {
+            "backup": {"bucket": BUCKET},
+            "backupSecretKey": "very-secret",
+            "rotation": {"backupKey": 3},
+        },
+        secret=["backupSecretKey"],
+    )
+    folder = files(command(made, "demo-control-plane-0-configure"))
+    assert folder["backup.crt"] == "demo-backup-3 certificate\n"
+    keys = {name: text for name, text in folder.items() if re.fullmatch(r"backup.*\.key", name)}
+    assert keys == {
+        "backup.key": "demo-backup-3 privateKey Pem\n",
+        "backup-1.key": "demo-backup privateKey Pem\n",
+        "backup-2.key": "demo-backup-2 privateKey Pem\n",
+    }
+    certificates = [made.one("SelfSignedCert", f"demo-backup{end}") for end in ("", "-2", "-3")]
+    assert all(each.protect for each in certificates)
 
 
 def test_only_the_server_that_the_stack_began_with_may_begin_an_empty_cluster(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The encryption of snapshots in the bucket: backup.crt closes them, backup.key opens them. Sourced,
-# never run.
+# The encryption of snapshots in the bucket: backup.crt closes them, backup.key opens them, and the keys
+# of earlier generations, backup-N.key, those that were taken before a rotation. Sourced, never run.
 #
 # An object is a tar of CMS messages (AES-256-GCM), one for each 16 MiB of the compressed snapshot,
 # because openssl holds a message in memory three times to open it. Pieces that are missing or out of
@@ -21,10 +21,16 @@ encrypt_snapshot() {
 # open_backup NAME FILE SNAPSHOT: by its name in the bucket, for earlier releases did not encrypt.
 # shellcheck disable=SC2016 # the shell that tar starts expands it
 open_backup() {
+  local key
   case $1 in
     *.cms.tar)
-      KEY=$FOLDER/backup.key tar --extract --file "$2" \
-        --to-command='openssl cms -decrypt -binary -inform DER -inkey "$KEY"' | gzip -d >"$3"
+      for key in "$FOLDER"/backup.key "$FOLDER"/backup-*.key; do
+        [[ -e $key ]] || continue
+        KEY=$key tar --extract --file "$2" \
+          --to-command='openssl cms -decrypt -binary -inform DER -inkey "$KEY"' | gzip -d >"$3" && return
+        log "${key##*/} does not open $1"
+      done
+      return 1
       ;;
     *) gzip -d <"$2" >"$3" ;;
   esac

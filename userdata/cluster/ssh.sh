@@ -14,7 +14,7 @@ on_node() {
     "$SSH_USER@$NODE_IP" "$@"
 }
 
-# on_node_script VERB: the script of its role that is installed there.
+# on_node_script VERB...: the script of its role that is installed there.
 on_node_script() {
-  on_node sudo -n "$SCRIPTS_DIR/$ROLE/$ROLE.sh" "$1"
+  on_node sudo -n "$SCRIPTS_DIR/$ROLE/$ROLE.sh" "$@"
 }

@@ -5,7 +5,6 @@
 BACKUP_UNIT=openstack-kubernetes-backup
 PROOF_UNIT=openstack-kubernetes-backup-proof
 BUCKET_FILES=(bucket.env bucket-ca.crt)
-BACKUP_KEYS=(backup.crt backup.key)
 
 # A bucket that was in use before is not asked: a store that is down must not keep a cluster from
 # being repaired.
@@ -23,12 +22,12 @@ refuse_wrong_bucket() {
 configure_backups() {
   local file service timer
   step "backups"
-  for file in "${BUCKET_FILES[@]}" "${BACKUP_KEYS[@]}"; do
-    if [[ -e $FOLDER/$file ]]; then
-      copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
-    else
-      rm -f -- "$CONF_DIR/$file"
-    fi
+  refuse_earlier_key
+  for file in $(backup_files "$FOLDER"); do
+    copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
+  done
+  for file in $(backup_files "$CONF_DIR"); do
+    [[ -e $FOLDER/$file ]] || rm -f -- "$CONF_DIR/$file"
   done
   if [[ -z ${BACKUP_HOURS:-} ]]; then
     remove_backup_timers
@@ -42,6 +41,22 @@ configure_backups() {
   timer_apply "$PROOF_UNIT" "$service" "$timer"
 }
 
+# Before the state forgets the key that the newest snapshots need.
+refuse_earlier_key() {
+  local key
+  [[ -e $FOLDER/backup.key ]] || return 0
+  for key in "$CONF_DIR"/backup-*.key; do
+    [[ ! -e $key ]] || ! cmp -s -- "$key" "$FOLDER/backup.key" ||
+      die "the key of the backups is that of an earlier generation: rotation.backupKey must never go back; set it to what it was"
+  done
+}
+
+# backup_files FOLDER: those in it that say where the bucket is, and what closes and opens its objects.
+backup_files() {
+  (shopt -s nullglob && cd -- "$1" &&
+    printf '%s\n' bucket.en[v] bucket-ca.cr[t] backup.cr[t] backup.ke[y] backup-*.key)
+}
+
 remove_backup_timers() {
   timer_remove "$BACKUP_UNIT"
   timer_remove "$PROOF_UNIT"
@@ -49,5 +64,5 @@ remove_backup_timers() {
 
 remove_backups() {
   remove_backup_timers
-  rm -f -- "${BUCKET_FILES[@]/#/$CONF_DIR/}" "${BACKUP_KEYS[@]/#/$CONF_DIR/}"
+  rm -f -- "${BUCKET_FILES[@]/#/$CONF_DIR/}" "$CONF_DIR"/backup.{crt,key} "$CONF_DIR"/backup-*.key
 }

@@ -10,6 +10,8 @@
 #   control-plane.sh approve        approves the kubelets' serving certificates (the same timer)
 #   control-plane.sh defragment     gives free space of etcd's database back, if it pays (its timer runs
 #                                   this)
+#   control-plane.sh encrypt STEP NAME...
+#                                   a step of cluster/encryption-key.sh
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -64,6 +66,8 @@ source "$HERE/control-plane/adopt.sh"
 source "$HERE/control-plane/alone.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/others.sh
 source "$HERE/control-plane/others.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/secret-encryption.sh
+source "$HERE/control-plane/secret-encryption.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubernetes-files.sh
 source "$HERE/control-plane/kubernetes-files.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/static-pods.sh
@@ -104,7 +108,7 @@ FILES=$HERE/control-plane/files
 configure() {
   step "check what is here"
   local file
-  for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml pki/ca.crt pki/ca.key; do
+  for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml encryption.yaml pki/ca.crt pki/ca.key; do
     [[ -s $FOLDER/$file ]] || die "$FOLDER has no $file"
   done
   refuse_lost_etcd_volume
@@ -120,6 +124,7 @@ configure() {
     prepare_etcd_volume
     enter_cluster
   fi
+  forget_earlier_encryption
   end_auto_approval
   configure_coredns
   trust_kubelet
@@ -151,7 +156,7 @@ require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | renew | defragment | reset)
+  configure | alone | adopt | renew | defragment | encrypt | reset)
     lock
     load_bucket
     case $VERB in
@@ -160,11 +165,12 @@ case $VERB in
       adopt) adopt "${@:2}" ;;
       renew) renew ;;
       defragment) defragment ;;
+      encrypt) encrypt "${@:2}" ;;
       reset) reset ;;
     esac
     ;;
   approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|state|reset|mount" ;;
 esac

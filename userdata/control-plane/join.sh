@@ -50,6 +50,7 @@ join_once() {
     log "no join token could be created"
     return 1
   }
+  encrypt_as_the_others || return
   at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
   (umask 077 && discovery >"$RUN_DIR/discovery.conf")
   begin_attempt join

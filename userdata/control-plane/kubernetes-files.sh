@@ -3,8 +3,13 @@
 
 PKI=$KUBERNETES_DIR/pki
 
-# The certificate authorities, and what the API server reads besides them.
+# Of a machine that is no member: the certificate authorities, and what the API server reads.
 copy_files() {
+  copy_plain_files
+  first_encryption
+}
+
+copy_plain_files() {
   local file name mode
   for file in "$FOLDER"/pki/* "$FOLDER"/pki/etcd/*; do
     [[ -f $file ]] || continue
@@ -24,7 +29,8 @@ update_files() {
   step "files of the control plane"
   cmp -s -- "$FOLDER/pki/ca.crt" "$PKI/ca.crt" ||
     die "the CA certificate in the folder is not that of the cluster of which this machine is a member"
-  copy_files
+  copy_plain_files
+  update_encryption
 }
 
 # The API server reads them when it starts. One that its manifest does not name yet is read when

@@ -1,0 +1,226 @@
+"""Secrets of a living cluster are replaced: one gateway, one control plane, one worker."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import image, settings
+from lab.errors import LabError
+from tests.lab.cluster import UP, Cluster, run
+from tests.lab.object_store import ObjectStore
+
+CONTROL_PLANE = "rotation-control-plane-0"
+SECRETS = "/registry/secrets/"
+# More than two pages of the rewrite.
+COUNT = 250
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
+    """The key `backup`."""
+    bucket = {
+        "endpoint": store.endpoint,
+        "region": store.region,
+        "name": store.bucket,
+        "accessKey": store.access_key,
+    }
+    return {"bucket": bucket, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster(store: ObjectStore) -> Iterator[Cluster]:
+    """The cluster, with a bucket; it is destroyed at the end, also after a failure."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    made = Cluster("rotation", {**keys, "backup": backup(store)})
+    made.set_secret("backupSecretKey", store.secret_key)
+    # What an earlier run in the same lab has left.
+    made.stack.configure({"rotation": None, "encryptionAtRest": None})
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+def secret(number: int) -> dict[str, object]:
+    """A Secret whose value says its number."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"kept-{number:03d}", "labels": {"test": "rotation"}},
+        "stringData": {"value": f"value {number}"},
+    }
+
+
+def make_secrets(cluster: Cluster) -> None:
+    """Make `COUNT` Secrets in the namespace default."""
+    items = [secret(number) for number in range(COUNT)]
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
+
+
+def assert_readable(cluster: Cluster) -> None:
+    """The Secrets are what they were."""
+    listed = json.loads(cluster.kubectl("get", "secrets", "-l", "test=rotation", "-o", "json"))
+    values = [base64.b64decode(each["data"]["value"]).decode() for each in listed["items"]]
+    assert sorted(values) == sorted(f"value {number}" for number in range(COUNT))
+
+
+def stored_with(cluster: Cluster) -> dict[str, set[str]]:
+    """Provider -> the Secrets that etcd has encrypted with it."""
+    got = cluster.etcdctl(CONTROL_PLANE, "get", SECRETS, "--prefix", "--write-out=json")
+    found: dict[str, set[str]] = {}
+    for each in json.loads(got)["kvs"]:
+        value = base64.b64decode(each["value"])
+        closed = re.match(rb"k8s:enc:secretbox:v1:([^:]+):", value)
+        provider = closed[1].decode() if closed else "identity"
+        found.setdefault(provider, set()).add(base64.b64decode(each["key"]).decode())
+    return found
+
+
+def known_providers(cluster: Cluster) -> list[str]:
+    """The providers in the API server's file, which is in force."""
+    file = "/etc/kubernetes/encryption/configuration.yaml"
+    text = cluster.ssh(CONTROL_PLANE, f"sudo cat {file}")
+    total = cluster.ssh(CONTROL_PLANE, f"sudo sha256sum {file}").split()[0]
+    metrics = cluster.kubectl("get", "--raw", "/metrics")
+    [info] = re.findall(
+        r"^apiserver_encryption_config_controller_last_config_info.*", metrics, re.M
+    )
+    assert f'hash="sha256:{total}"' in info
+    found = re.findall(r'"name": "(\w+)"|"(identity)"', text)
+    return [name or identity for name, identity in found]
+
+
+def api_server(cluster: Cluster) -> str:
+    """The container of the API server."""
+    return cluster.ssh(CONTROL_PLANE, "sudo crictl ps --quiet --name '^kube-apiserver$'").strip()
+
+
+def take_backup(cluster: Cluster, store: ObjectStore) -> str:
+    """Run the service that the timer starts; returns the name of the object."""
+    cluster.ssh(CONTROL_PLANE, "sudo systemctl start openstack-kubernetes-backup.service")
+    return max(store.names())
+
+
+@pytest.fixture(scope="module")
+def snapshot(cluster: Cluster, store: ObjectStore) -> str:
+    """The name of a snapshot with the Secrets, of before the rotations."""
+    make_secrets(cluster)
+    return take_backup(cluster, store)
+
+
+def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
+    """Tell if this key of the state opens an object of the bucket."""
+    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
+    [pem] = [
+        json.loads(resource["outputs"]["privateKeyPem"]["plaintext"])
+        for resource in json.loads(state)["deployment"]["resources"]
+        if resource["urn"].endswith(f":PrivateKey::{key}")
+    ]
+    files = {"key": pem.encode(), "object": store.read(name)}
+    for file, content in files.items():
+        (cluster.stack.folder / file).touch(mode=0o600)
+        (cluster.stack.folder / file).write_bytes(content)
+    opener = "openssl cms -decrypt -binary -inform DER -inkey key"
+    command = ["tar", "-xf", "object", f"--to-command={opener}"]
+    folder = cluster.stack.folder
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    for file in files:
+        (folder / file).unlink()
+    return done.returncode == 0 and done.stdout.startswith(b"\x1f\x8b")
+
+
+@pytest.mark.usefixtures("snapshot")
+def test_another_encryption_key_encrypts_every_secret_and_restarts_no_api_server(
+    cluster: Cluster,
+) -> None:
+    assert set(stored_with(cluster)) == {"key1"}
+    before = api_server(cluster)
+
+    cluster.up(rotation={"encryptionKey": 2})
+
+    assert set(stored_with(cluster)) == {"key02"}
+    assert known_providers(cluster) == ["key02", "identity"]
+    assert_readable(cluster)
+    assert api_server(cluster) == before
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+def test_a_killed_rotation_of_the_encryption_key_continues(cluster: Cluster) -> None:
+    make_secrets(cluster)
+    # Each phase waits for an API server that looks at its file once a minute.
+    for seconds in (60, 100, 140):
+        if cluster.killed_up(seconds, rotation={"encryptionKey": 3}):
+            cluster.recover()
+        assert_readable(cluster)
+    cluster.up()
+    assert set(stored_with(cluster)) == {"key03"}
+    assert known_providers(cluster) == ["key03", "identity"]
+    assert_readable(cluster)
+    assert cluster.up() == {}
+
+
+def test_encryption_is_taken_from_every_secret_and_comes_back(cluster: Cluster) -> None:
+    make_secrets(cluster)
+    rotation = {"encryptionKey": 3}
+    cluster.up(rotation=rotation, encryptionAtRest=False)
+    assert set(stored_with(cluster)) == {"identity"}
+    assert_readable(cluster)
+    cluster.up(encryptionAtRest=True)
+    assert set(stored_with(cluster)) == {"key03"}
+    assert known_providers(cluster) == ["key03", "identity"]
+    assert_readable(cluster)
+
+
+def test_another_backup_key_opens_new_snapshots_and_the_old_one_does_not(
+    cluster: Cluster, store: ObjectStore, snapshot: str
+) -> None:
+    assert opened(cluster, store, snapshot, "rotation-backup")
+    cluster.up(rotation={"encryptionKey": 3, "backupKey": 2})
+    new = take_backup(cluster, store)
+    assert new != snapshot
+    assert opened(cluster, store, new, "rotation-backup-2")
+    assert not opened(cluster, store, new, "rotation-backup")
+    assert opened(cluster, store, snapshot, "rotation-backup")
+    cluster.ssh(CONTROL_PLANE, "sudo systemctl start openstack-kubernetes-backup-proof.service")
+    assert cluster.up() == {}
+
+
+def test_a_snapshot_of_before_the_rotations_is_restored_with_todays_keys(
+    cluster: Cluster, store: ObjectStore, snapshot: str
+) -> None:
+    cluster.up(rotation={"encryptionKey": 3, "backupKey": 2})
+    run("openstack", "server", "delete", "--wait", CONTROL_PLANE)
+    cluster.stack.configure({"backup": backup(store, restore=snapshot)})
+    cluster.stack.pulumi(*UP, "--refresh")
+    cluster.stack.write_kubeconfig(cluster.kubeconfig)
+    assert set(stored_with(cluster)) == {"key03"}
+    assert known_providers(cluster) == ["key03", "identity"]
+    assert_readable(cluster)
+    cluster.up(backup=backup(store))
+
+
+def test_a_number_that_goes_back_is_refused_before_a_key_is_deleted(cluster: Cluster) -> None:
+    make_secrets(cluster)
+    rotation = {"encryptionKey": 3, "backupKey": 2}
+    cluster.up(rotation=rotation)
+    cluster.stack.configure({"rotation": {**rotation, "encryptionKey": 2}})
+    with pytest.raises(LabError, match=r"must never go back; set it to 3 or more"):
+        cluster.stack.pulumi(*UP, capture=True)
+    assert_readable(cluster)
+    cluster.up(rotation=rotation)
+    cluster.kubectl("delete", "secrets", "-l", "test=rotation")

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The key that encrypts Secrets in etcd. Runs on the active gateway, which learns no key.
+#
+#   encryption-key.sh rotate   all Secrets are encrypted with the first provider of ENCRYPTION, and the
+#                              API servers forget those that are not in ENCRYPTION. Each phase begins
+#                              when every control plane has done the one before; what the machines and
+#                              etcd show says what is left to do.
+
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kubectl.sh
+source "$HERE/cluster/kubectl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/ssh.sh
+source "$HERE/cluster/ssh.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh
+source "$HERE/cluster/etcdctl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
+source "$HERE/cluster/etcd-members.sh"
+
+ROLE=control-plane
+
+rotate() {
+  local -a providers
+  read -ra providers <<<"$ENCRYPTION"
+  wait_for_api
+  refuse_other_control_planes
+  step "phase 1 of 3: every API server can read what ${providers[0]} encrypts"
+  on_every_control_plane encrypt read "${providers[0]}"
+  step "phase 2 of 3: every API server encrypts with ${providers[0]}, and every Secret is encrypted with it"
+  on_every_control_plane encrypt first "${providers[0]}"
+  NODE_IP=${CONTROL_PLANES%% *} on_node_script encrypt rewrite "${providers[0]}" </dev/null ||
+    die "not every Secret is encrypted with ${providers[0]}: the reason is above. Every Secret can be read, and the next pulumi up continues"
+  step "phase 3 of 3: the API servers know ${providers[*]} only"
+  on_every_control_plane encrypt only "${providers[@]}"
+}
+
+# One that goes with this very update goes later, and would lose the Secrets.
+refuse_other_control_planes() {
+  local members name peers address
+  members=$(etcd_members) || die "etcd's members could not be listed, so no one knows whose API servers read Secrets"
+  while IFS=, read -r _ _ name peers _; do
+    address=${peers##*//}
+    address=${address%:*}
+    [[ " $CONTROL_PLANES " == *" $address "* ]] ||
+      die "the control plane${name:- that is joining} at $address is not in the configuration, and could not read Secrets any more: set controlPlaneCount to what it was, pulumi up, and then lower it"
+  done <<<"$members"
+}
+
+# on_every_control_plane VERB...: on all at the same time.
+on_every_control_plane() {
+  local address failed=''
+  local -A pids
+  for address in $CONTROL_PLANES; do
+    { NODE_IP=$address on_node_script "$@" </dev/null || exit; } &
+    pids[$address]=$!
+  done
+  for address in $CONTROL_PLANES; do
+    wait "${pids[$address]}" || failed+=" $address"
+  done
+  [[ -z $failed ]] ||
+    die "the control plane at$failed did not do this: the reason is above. Every Secret can be read, and the next pulumi up continues"
+}
+
+load_env NODE_NAME SSH_USER CONTROL_PLANES ENCRYPTION ETCD_CLIENT_PORT ETCD_PEER_PORT
+case $VERB in
+  rotate) rotate ;;
+  *) die "usage: encryption-key.sh rotate" ;;
+esac
