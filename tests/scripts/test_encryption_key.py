@@ -314,11 +314,10 @@ def test_encryption_that_is_switched_off_is_taken_from_every_secret(
 def test_a_killed_rewrite_continues_where_it_was(make: Callable[..., Machine]) -> None:
     machine = make("key02", "key1", "identity", **SECRETS)
     kill = "import signal\nos.kill(os.getppid(), signal.SIGKILL)"
-    machine.answer(
-        "^kubectl --kubeconfig.* --namespace kube-system patch secret", does=kill, times=1
-    )
+    machine.answer("^kubectl .* --namespace kube-system patch secret", does=kill)
     assert encrypt(machine, "rewrite", "key02").status != 0
     assert "kube-system/token-x" in patched(machine)
+    machine.rules.pop(0)
     assert encrypt(machine, "rewrite", "key02").status == 0
     assert patched(machine) == ["kube-system/token-x"]
 

@@ -10,6 +10,7 @@ ENCRYPTION=$KUBERNETES_DIR/encryption/configuration.yaml
 # The one that a cluster of an earlier release has in its manifests, until they are written anew.
 EARLIER_ENCRYPTION=$KUBERNETES_DIR/encryption.yaml
 SECRETS=/registry/secrets/
+ENCRYPT_USAGE="usage: control-plane.sh encrypt read|first|rewrite|only NAME..."
 
 # providers FILE: their names, in its order.
 providers() {
@@ -110,6 +111,7 @@ forget_earlier_encryption() {
 #   only NAME...   it knows no other providers
 encrypt() {
   local -a have
+  (($# >= 2)) || die "$ENCRYPT_USAGE"
   [[ -e $ENCRYPTION ]] || die "there is no $ENCRYPTION: run pulumi up first"
   mapfile -t have < <(providers "$ENCRYPTION")
   [[ " ${have[*]} " == *" $2 "* ]] || die "$ENCRYPTION has no provider $2: run pulumi up first"
@@ -118,7 +120,7 @@ encrypt() {
     first) write_encryption "$ENCRYPTION" "$2" "${have[@]}" ;;
     rewrite) rewrite_secrets "$2" ;;
     only) write_encryption "$ENCRYPTION" "${@:2}" ;;
-    *) die "usage: control-plane.sh encrypt read|first|rewrite|only NAME..." ;;
+    *) die "$ENCRYPT_USAGE" ;;
   esac
   step "wait for the API server to read $ENCRYPTION"
   WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "${RELOAD_TIMEOUT:-240}" "the API server to read $ENCRYPTION" encryption_is_read ||
