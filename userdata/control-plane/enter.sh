@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Decides how this machine enters the cluster: by joining it, or by initializing it. Sourced, never
 # run.
+# shellcheck disable=SC2154 # others.sh sets ready and listening
 
 enter_cluster() {
   step "look for the cluster"

@@ -18,7 +18,7 @@ check_clock() {
 # clock_is_right ADDRESSES: by the cluster's CA, and by the first API server that answers. It sets
 # `clock_fault` if it fails.
 clock_is_right() {
-  local now created address date then off
+  local now created address date answered off
   now=$(date +%s)
   created=$(openssl x509 -in "$FOLDER/ca.crt" -noout -startdate 2>/dev/null | cut -d = -f 2) || created=''
   if [[ -n $created ]] && ((now + CLOCK_SECONDS < $(date -d "$created" +%s))); then
@@ -29,8 +29,8 @@ clock_is_right() {
     # With a wrong clock the certificate could not be verified.
     date=$(curl --silent --insecure --output /dev/null --noproxy '*' --connect-timeout 2 --max-time 4 \
       --write-out '%header{date}' "https://$address:$API_PORT/livez") || continue
-    then=$(date -d "$date" +%s 2>/dev/null) && [[ -n $date ]] || continue
-    off=$(($(date +%s) - then))
+    answered=$(date -d "$date" +%s 2>/dev/null) && [[ -n $date ]] || continue
+    off=$(($(date +%s) - answered))
     ((off > CLOCK_SECONDS || off < -CLOCK_SECONDS)) || return 0
     clock_fault="is $off seconds ahead of that of the API server at $address"
     ((off > 0)) || clock_fault="is $((-off)) seconds behind that of the API server at $address"
