@@ -96,14 +96,14 @@ INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_ident
 lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers, the lab itself (root).
 	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_bad_input.py
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
-	$(BIN)/pytest -v tests/lab/test_expose.py
+	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real engine, real clusters (root).
 	$(BIN)/pytest -v $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
-	$(BIN)/pytest -v tests/lab/test_expose.py
+	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-kills
