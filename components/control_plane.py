@@ -95,7 +95,7 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _rotate_encryption_key(self, name: str, machines: Sequence[Machine]) -> None:
-        """Write all Secrets anew when every control plane can read what the new key encrypts."""
+        """Rewrite all Secrets when every control plane can read what the new key encrypts."""
         context, cluster = self._context, self._context.cluster
         providers = encryption_providers(
             cluster.rotation.encryption_key, encrypt=cluster.encryption_at_rest

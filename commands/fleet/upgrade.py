@@ -88,7 +88,7 @@ def run(
         # Not in threads, which an interruption would wait for.
         for stack, failure in zip(now, failures, strict=True):
             with console.status(f"checking {stack}"):
-                problem = failure or _sickness(stack, version, check)
+                problem = failure or _problem(stack, version, check)
             _say(console, f"{stack}: {problem or f'healthy at {version}'}")
             problems += [stack] if problem else []
         if problems:
@@ -171,7 +171,7 @@ def _update(stack: str, version: str) -> str | None:
     return None if status == 0 else f"`pulumi up` failed: {_log(stack)} says why"
 
 
-def _sickness(stack: str, version: str, check: str | None) -> str | None:
+def _problem(stack: str, version: str, check: str | None) -> str | None:
     """All that keeps an upgraded cluster from being healthy, in one line; or None."""
     try:
         known = outputs(stack)

@@ -21,7 +21,7 @@ class Rotation(Settings):
 
     encryption_key: Annotated[int, Field(ge=1, le=99)] = 1
     """Generation of the key that encrypts Secrets in etcd. With the next number, every Secret is
-    written anew as `encryptionAtRest` says, and then no API server knows the old key any more. It
+    rewritten as `encryptionAtRest` says, and then no API server knows the old key any more. It
     stays in the state, for snapshots of that time. Never go back to a lower number."""
 
     backup_key: Annotated[int, Field(ge=1, le=99)] = 1

@@ -788,7 +788,7 @@ def test_the_fleet_shows_drift_until_an_update_repairs_it(cluster: Cluster) -> N
     cluster.up("--refresh")
     with cluster.configured_in_the_checkout():
         assert in_the_list(cluster, "--drift")["drift"] is False
-        # Ingress is off: nobody needs the port.
+        # Ingress is off: no one needs the port.
         rules = openstack("security", "group", "rule", "list", "small-gateway", "--ingress")
         rule, *_ = (each["ID"] for each in rules if each["Port Range"] == "443:443")
         run("openstack", "security", "group", "rule", "delete", rule)

@@ -7,7 +7,7 @@
 # shellcheck disable=SC2154 # tokens.sh sets token_id
 
 ENCRYPTION=$KUBERNETES_DIR/encryption/configuration.yaml
-# The one that a cluster of an earlier release has in its manifests, until they are written anew.
+# The one that a cluster of an earlier release has in its manifests, until they are rewritten.
 EARLIER_ENCRYPTION=$KUBERNETES_DIR/encryption.yaml
 SECRETS=/registry/secrets/
 ENCRYPT_USAGE="usage: control-plane.sh encrypt read|first|rewrite|only NAME..."

@@ -20,7 +20,7 @@ while (busy := config.get("busy")) and Path(busy).exists():
 pulumi.export("kubernetesVersion", version)
 pulumi.export("version", "0.1.0")
 pulumi.export("clusterId", "demo-1a2b3c4d")
-# Nobody listens there.
+# No one listens there.
 pulumi.export("apiEndpoint", "https://127.0.0.1:1")
 pulumi.export("immutableSettings", {"hostCidr": config.require("hostCidr"), "sshUser": "debian"})
 pulumi.export("gateways", [])
