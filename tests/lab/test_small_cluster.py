@@ -589,19 +589,17 @@ def test_settings_of_kubelets_and_arguments_reach_a_running_cluster_without_a_dr
     cluster.up(kubelet={"extraConfig": settings.KUBELET}, apiServer=None, timeouts=None)
 
 
-@pytest.mark.parametrize("component", ["apiServer", "scheduler"])
-def test_a_control_plane_survives_an_argument_that_it_does_not_know(
-    cluster: Cluster, component: str
-) -> None:
-    cluster.stack.configure({component: {"extraArgs": {"no-such-argument": "x"}}})
+def test_a_control_plane_survives_an_argument_that_it_does_not_know(cluster: Cluster) -> None:
+    cluster.stack.configure({"apiServer": {"extraArgs": {"no-such-argument": "x"}}})
     try:
         with pytest.raises(LabError, match="this control plane continues with its last manifests"):
             cluster.stack.pulumi(*UP, capture=True)
         until(lambda: all(cluster.nodes().values()), "an API with its last arguments", 180)
     finally:
-        cluster.up(**{component: None})
+        cluster.up(apiServer=None)
     assert all(cluster.nodes().values())
-    assert cluster.pods_not_ready() == []
+    # Those that have ended without an API wait before they start again.
+    until(lambda: not cluster.pods_not_ready(), "ready pods", 300)
 
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:
