@@ -598,6 +598,11 @@ def test_a_control_plane_survives_an_argument_that_it_does_not_know(cluster: Clu
     finally:
         cluster.up(apiServer=None)
     assert all(cluster.nodes().values())
+    # Control planes that join start with what is stored.
+    stored = cluster.kubectl(
+        "get", "configmap", "kubeadm-config", "-n", "kube-system", "-o", "yaml"
+    )
+    assert "no-such-argument" not in stored
     # Those that have ended without an API wait before they start again.
     until(lambda: not cluster.pods_not_ready(), "ready pods", 300)
 

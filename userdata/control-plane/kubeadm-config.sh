@@ -18,10 +18,6 @@ configure_kubeadm() {
     manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
     container[$pod]=$(container_of "$pod")
   done
-  # A new kubelet may be restarting the API server at this moment, which refuses all at first.
-  wait_for "${RESTART_TIMEOUT:-180}" "the cluster to store kubeadm's configuration" \
-    run kubeadm init phase upload-config all --config "$config" ||
-    die "kubeadm could not store its configuration in the cluster: the reason is above"
   reissue_api_server_certificate "$config"
   keep_manifests
   run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
@@ -38,6 +34,11 @@ configure_kubeadm() {
       die "${pod%:*} is not healthy with its new configuration; the log of its container is in /var/log/pods" kubelet.service
   done
   rm -rf -- "$LAST_MANIFESTS"
+  # Not before it has worked here: control planes that join start with what is stored. A new kubelet
+  # may be restarting the API server at this moment, which refuses all at first.
+  wait_for "${RESTART_TIMEOUT:-180}" "the cluster to store kubeadm's configuration" \
+    run kubeadm init phase upload-config all --config "$config" ||
+    die "kubeadm could not store its configuration in the cluster: the reason is above"
   configure_kube_proxy "$config"
   remember_configuration
 }
