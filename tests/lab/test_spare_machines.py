@@ -1,0 +1,85 @@
+"""Rollouts on never fewer machines than configured, by the runbook in docs/operations.md."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from lab import image, settings
+from lab.image import glance, node, versions
+from tests.lab.cluster import Cluster, openstack
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One gateway, one control plane, one worker; they are destroyed at the end."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    made = Cluster("spare", keys)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+@contextmanager
+def ready_nodes(cluster: Cluster) -> Iterator[list[set[str]]]:
+    """Collect the names of the Ready nodes, asked again and again."""
+    seen: list[set[str]] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.5):
+            # The API server that answers may be the one that leaves.
+            with suppress(AssertionError):
+                seen.append({name for name, ready in cluster.nodes().items() if ready})
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def fewest(seen: list[set[str]], *kinds: str) -> int:
+    """The smallest number of Ready nodes of these pools, or of control planes, that was seen."""
+    assert len(seen) > 20
+    return min(sum(any(f"-{kind}-" in name for kind in kinds) for name in each) for each in seen)
+
+
+def test_a_pool_under_another_name_is_ready_before_the_old_one_leaves(cluster: Cluster) -> None:
+    pool = {"count": 1, "flavor": "lab.2c3g"}
+    cluster.up(workerPools=[{**pool, "name": "blue"}])
+    with ready_nodes(cluster) as seen:
+        cluster.up(workerPools=[{**pool, "name": "green"}])
+    assert fewest(seen, "blue", "green") >= 1
+    workers = {name for name in cluster.nodes() if "control-plane" not in name}
+    assert workers == {"spare-green-0", "spare-worker-0"}
+    cluster.up(workerPools=[])
+    assert cluster.nodes() == {"spare-control-plane-0": True, "spare-worker-0": True}
+
+
+def test_a_single_control_plane_is_replaced_with_two_to_spare(cluster: Cluster) -> None:
+    name = "spare-control-plane-0"
+    glance.register("spare-image-2", node.build([versions.KUBERNETES]), {})
+    nodes = cluster.stack.outputs()["nodes"]
+    before = {server["Name"]: server["ID"] for server in openstack("server", "list")}
+    cluster.up(controlPlaneCount=3)
+    role = settings.cluster(image="spare-image-2")["controlPlane"]
+    with ready_nodes(cluster) as seen:
+        cluster.up(controlPlane={**role, "image": "spare-image-2"})
+    assert fewest(seen, "control-plane") >= 2
+    cluster.up(controlPlaneCount=1)
+    assert cluster.nodes() == {name: True, "spare-worker-0": True}
+    [member] = cluster.etcdctl(name, "member", "list").splitlines()
+    assert name in member
+    after = {server["Name"]: server["ID"] for server in openstack("server", "list")}
+    assert after.keys() == before.keys()
+    assert [each for each in after if after[each] != before[each]] == [name]
+    assert cluster.stack.outputs()["nodes"] == nodes
+    assert cluster.up() == {}
