@@ -118,8 +118,7 @@ class ControlPlane(pulumi.ComponentResource):
                         "NODE_NAME": name,
                         "SSH_USER": cluster.ssh_user,
                         "CONTROL_PLANES": " ".join(
-                            str(cluster.addresses.control_planes[index])
-                            for index in range(len(machines))
+                            map(str, cluster.addresses.control_planes[: len(machines)])
                         ),
                         "ENCRYPTION": " ".join(providers),
                     }

@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from lab import object_store
 from lab.cloud import layout, namespace
@@ -59,6 +60,15 @@ class ObjectStore:
 
     def __exit__(self, *failure: object) -> None:
         self._stop()
+
+    def settings(self) -> dict[str, Any]:
+        """The key `backup.bucket`, without its secret."""
+        return {
+            "endpoint": self.endpoint,
+            "region": self.region,
+            "name": self.bucket,
+            "accessKey": self.access_key,
+        }
 
     def names(self) -> list[str]:
         """Sorted names of the objects in the bucket."""

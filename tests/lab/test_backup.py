@@ -33,14 +33,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
     """The key `backup`."""
-    bucket = {
-        "endpoint": store.endpoint,
-        "region": store.region,
-        "name": store.bucket,
-        "accessKey": store.access_key,
-        "keep": 2,
-    }
-    return {"keep": 1, "bucket": bucket, **more}
+    return {"keep": 1, "bucket": {**store.settings(), "keep": 2}, **more}
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
     """The key `backup`."""
-    bucket = {
-        "endpoint": store.endpoint,
-        "region": store.region,
-        "name": store.bucket,
-        "accessKey": store.access_key,
-    }
-    return {"bucket": bucket, **more}
+    return {"bucket": store.settings(), **more}
 
 
 @pytest.fixture(scope="module")

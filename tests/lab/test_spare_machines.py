@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -11,6 +10,7 @@ import pytest
 from lab import image, settings
 from lab.image import glance, node, versions
 from tests.lab.cluster import Cluster, openstack
+from tests.lab.traffic import repeated
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +29,14 @@ def cluster() -> Iterator[Cluster]:
 def ready_nodes(cluster: Cluster) -> Iterator[list[set[str]]]:
     """Collect the names of the Ready nodes, asked again and again."""
     seen: list[set[str]] = []
-    over = threading.Event()
 
     def ask() -> None:
-        while not over.wait(0.5):
-            # The API server that answers may be the one that leaves.
-            with suppress(AssertionError):
-                seen.append({name for name, ready in cluster.nodes().items() if ready})
+        # The API server that answers may be the one that leaves.
+        with suppress(AssertionError):
+            seen.append({name for name, ready in cluster.nodes().items() if ready})
 
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
+    with repeated(ask, 0.5):
         yield seen
-    finally:
-        over.set()
-        thread.join()
 
 
 def fewest(seen: list[set[str]], *kinds: str) -> int:

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psutil
@@ -22,23 +22,34 @@ def reachable(address: str, port: int, patience: float = 2.0) -> bool:
 
 
 @contextmanager
-def answer_times(address: str, port: int) -> Iterator[list[float]]:
-    """Collect the times at which the port answered, asked some fifteen times a second."""
-    answers: list[float] = []
+def repeated(ask: Callable[[], object], pause: float) -> Iterator[None]:
+    """Ask again and again in the background, after a pause in seconds each time."""
     over = threading.Event()
 
-    def ask() -> None:
-        while not over.wait(0.05):
-            if reachable(address, port, 0.1):
-                answers.append(time.monotonic())
+    def keep_asking() -> None:
+        while not over.wait(pause):
+            ask()
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=keep_asking)
     thread.start()
     try:
-        yield answers
+        yield
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def answer_times(address: str, port: int) -> Iterator[list[float]]:
+    """Collect the times at which the port answered, asked some fifteen times a second."""
+    answers: list[float] = []
+
+    def ask() -> None:
+        if reachable(address, port, 0.1):
+            answers.append(time.monotonic())
+
+    with repeated(ask, 0.05):
+        yield answers
 
 
 def crash(server_id: str) -> None:
