@@ -69,9 +69,18 @@ def test_a_second_update_changes_nothing(cluster: Cluster) -> None:
     assert cluster.up() == {}
 
 
+def delete_node(cluster: Cluster, name: str) -> None:
+    """Delete a Node as soon as it is there, as the cloud controller manager may do it."""
+    until(lambda: name in cluster.nodes(), f"the Node {name}", 300)
+    cluster.kubectl("delete", "node", name)
+
+
 def test_workers_join_and_leave_and_the_others_stay(cluster: Cluster) -> None:
     before = servers()
-    cluster.up(workerCount=3)
+    with ThreadPoolExecutor() as pool:
+        deleted = pool.submit(delete_node, cluster, "ha-worker-2")
+        cluster.up(workerCount=3)
+        deleted.result()
     assert cluster.nodes()["ha-worker-2"]
     cluster.up(workerCount=1)
     assert sorted(cluster.nodes()) == [*CONTROL_PLANES, "ha-worker-0"]

@@ -145,6 +145,29 @@ def test_with_no_other_control_plane_the_designated_one_initializes(
     assert (machine.root / CONFIG).stat().st_mode & 0o777 == 0o600
 
 
+# The Node is deleted at the first request for the kubelet's health, until the kubelet starts again.
+DELETED = """
+with open(here + "/calls") as calls:
+    _, asked, since = calls.read().partition("proxy/healthz")
+if asked and "systemctl restart kubelet" not in since:
+    rule["prints"] = ""
+"""
+
+
+def test_a_node_that_is_deleted_while_its_certificate_is_awaited_comes_back(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.environment["REGISTER_SECONDS"] = "0"
+    own = f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
+    machine.answer("get node demo-control-plane-0", own, does=DELETED)
+    machine.answer("get --raw /api/v1/nodes/demo-control-plane-0/proxy/healthz", status=1, times=3)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "no Node demo-control-plane-0: restarting its kubelet" in result.log
+    machine.order("systemctl restart kubelet.service", "label node demo-control-plane-0")
+
+
 def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer(

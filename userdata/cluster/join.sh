@@ -14,6 +14,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/ssh.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/registration.sh
+source "$HERE/cluster/registration.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
 source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
@@ -50,7 +52,11 @@ join() {
 }
 
 node_is_ready() {
-  read_node "$NODE_NAME" && [[ -n $node_exists ]] && node_is_healthy
+  node_is_registered && node_is_healthy
+}
+
+restart_kubelet() {
+  on_node sudo -n systemctl restart kubelet.service </dev/null
 }
 
 # die_of_node: with what the cluster and the machine say about it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The kubelets' serving certificates, which the cluster's CA signs. Sourced, never run; after
-# requests.sh.
+# requests.sh and registration.sh.
 # shellcheck disable=SC2154 # which sets request_*
 #
 # Root on one node must not get a certificate for another one's address. So a request is approved
@@ -13,14 +13,15 @@ SERVING_SIGNER=kubernetes.io/kubelet-serving
 # trust_kubelet: until the API server accepts the serving certificate of this node.
 trust_kubelet() {
   step "the kubelet's serving certificate"
-  kube label node "$NODE_NAME" --overwrite "$ADDRESS_LABEL=$NODE_IP" >/dev/null ||
-    die "the Node $NODE_NAME could not be labeled with its address"
   wait_for "${SERVING_TIMEOUT:-180}" "the kubelet's serving certificate" kubelet_is_trusted ||
     die "the API server does not trust the kubelet of $NODE_NAME: $(complaint kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz"). Its requests: kubectl get csr --field-selector spec.signerName=$SERVING_SIGNER"
+  kube label node "$NODE_NAME" --overwrite "$ADDRESS_LABEL=$NODE_IP" >/dev/null ||
+    die "the Node $NODE_NAME could not be labeled with its address"
 }
 
 kubelet_is_trusted() {
   ! kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz" >/dev/null 2>&1 || return 0
+  node_is_registered || return 1
   # Many nodes may join at the same time: each looks at its own requests only.
   local -A address=(["$NODE_NAME"]=$NODE_IP)
   approve_requests "$NODE_NAME"

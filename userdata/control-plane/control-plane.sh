@@ -26,6 +26,8 @@ source "$HERE/node/api-proxy.sh"
 source "$HERE/cluster/kubectl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/registration.sh
+source "$HERE/cluster/registration.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
 source "$HERE/cluster/reboots.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/tokens.sh
@@ -132,6 +134,10 @@ configure() {
   configure_backups
   configure_defragmentation
   log "this control plane is a member of the cluster"
+}
+
+restart_kubelet() {
+  systemctl restart kubelet.service
 }
 
 wait_for_own_api() {

@@ -138,11 +138,21 @@ def test_a_node_serves_with_a_certificate_of_the_cluster_before_it_gets_pods(
     result = join(machine)
     assert result.status == 0, result
     machine.order(
+        "get certificatesigningrequests",
         "label node demo-worker-0 --overwrite "
         "node-restriction.kubernetes.io/openstack-kubernetes-address=10.8.0.41",
-        "get certificatesigningrequests",
         UNCORDON,
     )
+
+
+def test_a_kubelet_whose_node_was_deleted_registers_it_again(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.environment.update(REGISTER_SECONDS="0", READY_TIMEOUT="5")
+    machine.answer("get node demo-worker-0", "", times=2)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=2)  # before the wait
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order("sudo -n systemctl restart kubelet.service", "label node")
 
 
 def test_a_node_that_joins_leaves_the_requests_of_others_to_them(

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The Node of this machine. Sourced, never run; after nodes.sh, by a script that has restart_kubelet.
+# shellcheck disable=SC2154 # nodes.sh sets node_*
+#
+# A kubelet registers its Node when it starts, and never again. The cloud controller manager deletes
+# the Node of a deleted server by its name, which may be that of the machine in its place by then.
+
+# node_is_registered: sets node_* as read_node does. The kubelet starts again for each 20 s without
+# its Node: registering takes a few.
+node_is_registered() {
+  read_node "$NODE_NAME" || return
+  if [[ -n $node_exists ]]; then
+    missing_since=''
+    return
+  fi
+  : "${missing_since:=$SECONDS}"
+  if ((SECONDS - missing_since >= ${REGISTER_SECONDS:-20})); then
+    log "the cluster has no Node $NODE_NAME: restarting its kubelet, which registers it"
+    restart_kubelet || log "the kubelet of $NODE_NAME could not be restarted"
+    missing_since=$SECONDS
+  fi
+  return 1
+}
