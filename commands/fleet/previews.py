@@ -19,7 +19,7 @@ class PreviewError(Exception):
 
 
 def changes(stack: str, *arguments: str) -> Mapping[str, int]:
-    """What a `pulumi preview` with these arguments would change: operation -> resources.
+    """Preview an update with these arguments; returns operation -> number of resources.
 
     Raises:
         PreviewError: if it failed.

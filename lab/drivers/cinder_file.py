@@ -31,7 +31,7 @@ cfg.CONF.register_opts(OPTIONS, group=configuration.SHARED_CONF_GROUP)
 
 @interface.volumedriver
 class FileDriver(driver.VolumeDriver):
-    """A volume is volumes_path/volume-<id>, a snapshot is a clone beside it."""
+    """A volume is volumes_path/volume-<id>, a snapshot is a clone next to it."""
 
     VERSION = "1.0.0"
     CI_WIKI_NAME = "none"

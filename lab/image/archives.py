@@ -40,7 +40,7 @@ _GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 
 
 def kubernetes(version: str) -> Path:
-    """What `kubeadm config images list` names for this release, in one archive."""
+    """The images that `kubeadm config images list` names for this release, in one archive."""
     built = {
         "": programs.kubernetes(version),
         "etcd": programs.etcd(),
@@ -62,7 +62,7 @@ def kubernetes(version: str) -> Path:
 
 
 def openstack() -> Path:
-    """The cloud controller manager, the Cinder CSI plugin and what runs beside it."""
+    """The cloud controller manager, the Cinder CSI plugin and its sidecars."""
     folder = programs.cloud_provider_openstack()
     addons = programs.addons()
 
@@ -133,7 +133,7 @@ def cilium() -> Path:
 
 
 def addons() -> Path:
-    """What a cluster can do without: Prometheus and what belongs to it, Traefik, Python."""
+    """Images of the optional add-ons: Prometheus and what belongs to it, Traefik, Python."""
     folders = {**programs.monitoring(), "traefik": programs.traefik()}
     python = debian.python()
 

@@ -42,7 +42,7 @@ ENABLED = (
     "systemd-networkd.service",
     "systemd-resolved.service",
 )
-# A pod's own resolver must not be the node's loopback; the kubelet finds the real one beside it.
+# A pod's own resolver must not be the node's loopback; the kubelet finds the real one next to it.
 RESOLVER = "../run/systemd/resolve/stub-resolv.conf"
 FILES = Path(__file__).with_name("base-files")
 
@@ -136,7 +136,7 @@ def _install(folder: Path, mirrors: list[str], out: BinaryIO) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Lay our files over the system, choose its units and empty what each server makes anew."""
+    """Lay our files over the system, choose its units, empty what each server makes itself."""
     # Not from the checkout's owner and mode bits: root owns every file of the guest.
     for source in sorted(FILES.rglob("*")):
         if source.is_file():
@@ -188,7 +188,7 @@ def _sources(mirrors: list[str]) -> list[str]:
 
 
 def _apt_settings() -> str:
-    """How this machine's apt reaches its archives: proxies, time-outs, checks."""
+    """The settings by which this machine's apt reaches its archives: proxies, time-outs, checks."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
     wanted = ("Acquire::http", "Acquire::https", "Acquire::Check", "Acquire::Retries")
     return "\n".join(line for line in dump.stdout.splitlines() if line.startswith(wanted)) + "\n"

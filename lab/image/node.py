@@ -114,7 +114,7 @@ def _settle(root: Path, release: str) -> None:
 
 
 def _fingerprint(releases: Sequence[str], parts: Sequence[Path]) -> str:
-    # Size and time: our own archives are named after what is in them, what was put beside is not.
+    # Size and time: our own archives are named after their contents, others are not.
     fetched = {path: path.stat() for path in parts if path.parent == archives.FETCHED}
     texts = [f"{path.name} {found.st_size} {found.st_mtime_ns}" for path, found in fetched.items()]
     texts += [path.name for path in parts if path not in fetched]

@@ -756,7 +756,7 @@ def test_a_kubeconfig_of_hours_names_a_person_and_ends(cluster: Cluster) -> None
 
 
 def in_the_list(cluster: Cluster, *options: str) -> dict[str, Any]:
-    """What the fleet's list says about the cluster."""
+    """The cluster in the fleet's list."""
     # Status 1: other stacks of the lab have no cluster now.
     listed = json.loads(cluster.fleet("list", *options, "--output", "json", statuses=(0, 1)))
     [found] = [each for each in listed if each["name"] == cluster.name]

@@ -377,7 +377,7 @@ def rotate(machine: Machine) -> Result:
 
 
 def steps(machine: Machine) -> list[tuple[str, str]]:
-    """What was done on which control plane."""
+    """Verbs that ran, each with its control plane."""
     return [
         (line.split("control-plane.sh encrypt ")[1], line.split("debian@")[1].split()[0])
         for line in machine.called("control-plane.sh encrypt")

@@ -1,4 +1,4 @@
-"""What a fresh cloud is filled with: jobs that run inside the lab, each safe to run again."""
+"""The contents of a fresh cloud: jobs that run inside the lab, each safe to run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tenant finds: a project with a user, flavors, the external network, a volume type."""
+"""The tenant's resources: a project with a user, flavors, the external network, a volume type."""
 
 from __future__ import annotations
 

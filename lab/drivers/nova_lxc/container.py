@@ -20,7 +20,7 @@ _STARTS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What decides a container's configuration."""
+    """A container's configuration."""
 
     hostname: str
     root: Path
@@ -40,7 +40,7 @@ class Container:
 
     @property
     def console(self) -> Path:
-        """What the server wrote to its console, of all its boots."""
+        """The output of all the server's boots on its console."""
         return self.folder / "console.log"
 
     @property
@@ -75,7 +75,7 @@ class Container:
         """Start it and return when its first process runs.
 
         Args:
-            replug: makes its interfaces anew. A start that fails may take along what it had moved
+            replug: recreates its interfaces. A start that fails may take along what it had moved
                 in already, so each further one begins with this.
         """
         for left in reversed(range(_STARTS)):
@@ -93,7 +93,7 @@ class Container:
                 replug()
 
     def _errors(self) -> str:
-        """What LXC has logged as errors since the start."""
+        """Errors that LXC has logged since the start."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self.folder / "lxc.log").read_text(errors="replace").splitlines()
             return "; ".join(line for line in lines if " ERROR " in line)
@@ -112,7 +112,7 @@ class Container:
         run("lxc-freeze", *self._names)
 
     def thaw(self) -> None:
-        """Let its processes go on."""
+        """Let its processes continue."""
         run("lxc-unfreeze", *self._names)
 
     @property
@@ -150,7 +150,7 @@ class Container:
                         os.rmdir(folder)
 
     def _groups(self) -> list[str]:
-        """Where its control groups are: the limits one level above what it sees as its root."""
+        """Settings of its control groups: the limits one level above its own root."""
         name = self.folder.name
         return [
             f"lxc.cgroup.dir.container = {self.cgroup}/{name}",

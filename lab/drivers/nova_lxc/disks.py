@@ -104,7 +104,7 @@ def refresh(file: Path) -> None:
 
 
 def line(name: str, loop: str, serial: str) -> str:
-    """What autodev.sh reads to make the device in a server."""
+    """The line from which autodev.sh makes the device in a server."""
     number = os.stat(loop).st_rdev
     # Device names have room for 20 characters of a serial, as virtio's have.
     return f"{name} {Path(loop).name} {os.major(number)} {os.minor(number)} {serial[:20] or '-'}\n"

@@ -1,4 +1,4 @@
-"""What Nova calls: servers as LXC containers, disks as files, ports as veth pairs."""
+"""Nova's driver: servers as LXC containers, disks as files, ports as veth pairs."""
 
 from __future__ import annotations
 
