@@ -51,6 +51,7 @@ class DeadNode:
         self._name = name
         self._provider_id = provider_id
         self._path = f"/api/v1/nodes/{name}"
+        self._uid: str | None = None
 
     def taints(self) -> list[Mapping[str, str]] | None:
         """The taints of its Node; None if the Node is gone or belongs to another server by now."""
@@ -78,6 +79,8 @@ class DeadNode:
     @patiently
     def left(self) -> list[str]:
         """The pods and volumes that are still on it, without those that a drain leaves alone."""
+        if self._read() is None:
+            return []
         on_node = {"fieldSelector": f"spec.nodeName={self._name}"}
         pods = self._items("/api/v1/pods", on_node)
         attachments = self._items("/apis/storage.k8s.io/v1/volumeattachments", {})
@@ -96,9 +99,12 @@ class DeadNode:
 
     @patiently
     def delete(self) -> None:
-        """Delete the Node."""
-        answer = self._api.delete(self._path)
-        if answer.status_code != httpx.codes.NOT_FOUND:
+        """Delete the Node, not that of another machine which took its name meanwhile."""
+        if self._read() is None:
+            return
+        own = {"preconditions": {"uid": self._uid}}
+        answer = self._api.request("DELETE", self._path, json=own)
+        if answer.status_code not in (httpx.codes.NOT_FOUND, httpx.codes.CONFLICT):
             answer.raise_for_status()
 
     @patiently
@@ -107,8 +113,11 @@ class DeadNode:
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         node: dict[str, Any] = answer.raise_for_status().json()
-        # A Node that has not registered completely has none.
-        return node if node["spec"].get("providerID", "") in ("", self._provider_id) else None
+        # A Node that has not registered completely has no provider ID.
+        if node["spec"].get("providerID", "") not in ("", self._provider_id):
+            return None
+        self._uid = self._uid or node["metadata"]["uid"]
+        return node if node["metadata"]["uid"] == self._uid else None
 
     def _items(self, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
         answer = self._api.get(path, params=dict(query)).raise_for_status()

@@ -115,6 +115,10 @@ class Node:
                 "NODE_IP": args.address,
             }
         )
+        # A machine that takes the place of a dead one joins when that one is fenced.
+        fence: list[pulumi.Resource] = []
+        if args.provider_id is not None:
+            fence.append(self._fence(context, args, args.provider_id, opts))
         self.configured = Script(
             f"{args.name}-configure",
             f"{args.role}/{args.role}.sh configure",
@@ -127,16 +131,18 @@ class Node:
             },
             triggers=[args.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                opts, pulumi.ResourceOptions(depends_on=args.configure_after)
+                opts,
+                pulumi.ResourceOptions(
+                    depends_on=pulumi.Output.from_input(args.configure_after).apply(
+                        lambda others: [*others, *fence]
+                    )
+                ),
             ),
         )
         drain, ready = (
             seconds(limit)
             for limit in (context.cluster.timeouts.drain, context.cluster.timeouts.ready)
         )
-        fence: list[pulumi.Resource] = []
-        if args.provider_id is not None:
-            fence.append(self._fence(context, args, args.provider_id, opts))
         self.membership = Script(
             f"{args.name}-membership",
             "cluster/join.sh join",
@@ -171,7 +177,6 @@ class Node:
                         self.configured,
                         *(handover for _, handover in context.gateway.handovers),
                         *args.join_after,
-                        *fence,
                     ],
                     # It goes only with the whole cluster: no need to drain then.
                     deleted_with=context.network.anchor,

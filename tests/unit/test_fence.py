@@ -36,6 +36,8 @@ class Api(Silent):
     log: ClassVar[list[str]] = []
     # Pods and attachments stay for so many requests after the taint.
     lists: ClassVar[int] = 0
+    # The Node of another machine, which takes the name while they leave.
+    successor: ClassVar[dict[str, Any] | None] = None
 
     def _answer(self, status: int, body: object = None) -> None:
         self.send_response(status)
@@ -50,6 +52,7 @@ class Api(Silent):
             stays = [pod("cilium-x", "DaemonSet"), pod("proxy", "Node")]
             Api.lists -= 1
             moving = [pod("db-0", "StatefulSet")] if Api.lists >= 0 else []
+            Api.node, Api.successor = Api.successor or Api.node, None
             self._answer(200, {"items": [*stays, *moving]})
         else:
             moving = [attachment("pv-1", NODE)] if Api.lists >= 0 else []
@@ -64,6 +67,12 @@ class Api(Silent):
         self._answer(200, Api.node)
 
     def do_DELETE(self) -> None:  # noqa: N802
+        options = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
+        assert Api.node is not None
+        uid = Api.node["metadata"]["uid"]
+        if options.get("preconditions", {}).get("uid", uid) != uid:
+            self._answer(409)
+            return
         Api.log.append("delete the Node")
         Api.node = None
         self._answer(200)
@@ -115,14 +124,14 @@ def run(pem: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Nova]
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
     monkeypatch.setattr(fence, "STOP_SECONDS", 0.5)
     monkeypatch.setattr(fence.DeadNode._read.retry, "stop", lambda _: True)
-    Api.log, Api.lists, Api.node = [], 0, None
+    Api.log, Api.lists, Api.node, Api.successor = [], 0, None, None
     return run
 
 
 def dead(*taints: dict[str, str], provider: str = "openstack:///the-server") -> None:
     """Let the cluster have a Node with these taints."""
     Api.node = {
-        "metadata": {"name": NODE, "resourceVersion": "7"},
+        "metadata": {"name": NODE, "resourceVersion": "7", "uid": "dead"},
         "spec": {"providerID": provider, "taints": [UNREACHABLE, *taints]},
     }
 
@@ -179,6 +188,17 @@ def test_a_node_that_was_drained_keeps_its_server_running(run: Callable[..., int
     dead(provider="openstack:///the-next-one")
     assert run(Nova()) == 0
     assert Api.log == []
+
+
+def test_the_node_of_a_machine_that_joins_meanwhile_stays(run: Callable[..., int]) -> None:
+    dead()
+    Api.lists = 2
+    # It has just registered: the cloud controller manager has not set its provider ID yet.
+    Api.successor = {"metadata": {"name": NODE, "resourceVersion": "9", "uid": "new"}, "spec": {}}
+    joined = Api.successor
+    assert run(Nova("DELETED")) == 0
+    assert Api.log == ["taint"]
+    assert Api.node == joined
 
 
 def test_without_an_answer_of_the_api_the_server_is_stopped(run: Callable[..., int]) -> None:

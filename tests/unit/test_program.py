@@ -353,6 +353,8 @@ def test_a_dead_server_is_stopped_between_its_drain_and_its_end_but_not_on_destr
         assert fence.deleted_with == fresh.one("network:Network", "demo").urn
         # What depends on something is deleted before it.
         assert fresh.waits_for(command(fresh, f"{name}-membership"), fence)
+        # A machine in its place must not join earlier: the fence deletes a Node of that name.
+        assert fresh.waits_for(command(fresh, f"{name}-configure"), fence)
         assert fresh.waits_for(fence, server(fresh, name))
         for gateway in GATEWAYS:
             handover = fresh.one("local:Command", f"{gateway}-handover")

@@ -36,8 +36,8 @@ drain() {
   step "check that the cluster can spare $NODE_NAME"
   read_node "$NODE_NAME" || die "the API does not say whether a Node $NODE_NAME exists"
   exists=$node_exists
-  if [[ -n ${PROVIDER_ID:-} && -n $node_provider && $node_provider != "$PROVIDER_ID" ]]; then
-    log "the Node $NODE_NAME belongs to another machine by now ($node_provider): nothing to do"
+  if is_replaced; then
+    log "$NODE_NAME is another machine by now: nothing to do"
     return
   fi
   refuse_local_volumes
@@ -98,6 +98,22 @@ is_out_of_service() {
   [[ " $taints " == *" $OUT_OF_SERVICE "* ]]
 }
 
+# Another machine has the name already: its Node and its etcd member are not to be touched. A Node
+# that is not there, or has just registered, does not tell.
+is_replaced() {
+  [[ -n ${PROVIDER_ID:-} ]] || return
+  if [[ -n $node_provider ]]; then
+    [[ $node_provider != "$PROVIDER_ID" ]]
+  else
+    read_server && [[ $server != "${PROVIDER_ID##*/}" ]]
+  fi
+}
+
+# read_server: sets `server` to the ID of the machine that answers at the address.
+read_server() {
+  server=$(on_node cat /var/lib/cloud/data/instance-id </dev/null 2>/dev/null)
+}
+
 reset_was_tried=false
 machine_is_reset=false
 reset_machine() {
@@ -118,9 +134,7 @@ reset_machine() {
 
 # A new machine has the address and the host key of the previous one, but not its ID.
 is_same_machine() {
-  local id
-  id=$(on_node cat /var/lib/cloud/data/instance-id </dev/null 2>/dev/null) || return
-  [[ ${PROVIDER_ID##*/} == "$id" ]]
+  read_server && [[ $server == "${PROVIDER_ID##*/}" ]]
 }
 
 case $VERB in

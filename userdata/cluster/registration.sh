@@ -2,8 +2,8 @@
 # The Node of this machine. Sourced, never run; after nodes.sh, by a script that has restart_kubelet.
 # shellcheck disable=SC2154 # nodes.sh sets node_*
 #
-# A kubelet registers its Node when it starts, and never again. The cloud controller manager deletes
-# the Node of a deleted server by its name, which may be that of the machine in its place by then.
+# A kubelet registers its Node when it starts, and never again. Whoever cleans up after a machine, a
+# person or the cloud controller manager, may delete the Node of the one that takes its name.
 
 # node_is_registered: sets node_* as read_node does. The kubelet starts again for each 20 s without
 # its Node: registering takes a few.

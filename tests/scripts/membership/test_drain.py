@@ -319,9 +319,34 @@ def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> 
     machine.answer("get node demo-worker-0", node("demo-worker-0", provider="openstack:///new"))
     result = drain(machine)
     assert result.status == 0
-    assert "belongs to another machine by now" in result.log
+    assert "demo-worker-0 is another machine by now" in result.log
     assert not machine.called("patch node")
     assert not machine.called("delete")
+
+
+@pytest.mark.parametrize("registered", ["", node("demo-control-plane-2", "False", "starting")])
+def test_the_etcd_member_of_a_successor_is_left_alone(
+    make_control_plane: Callable[..., Machine], registered: str
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///old")
+    machine.answer("get node demo-control-plane-2", registered)
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "new\n")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "demo-control-plane-2 is another machine by now" in result.log
+    for never in ("member remove", "control-plane.sh reset", "delete node"):
+        assert not machine.called(never)
+
+
+def test_the_etcd_member_of_a_machine_that_is_gone_is_removed(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///old")
+    machine.answer("get node demo-control-plane-2", "")
+    machine.answer("^ssh", status=255)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("member remove 23")
 
 
 def test_the_etcd_member_is_removed_before_its_machine_is_reset(
