@@ -798,6 +798,7 @@ def test_a_configuration_is_stored_once_the_api_server_allows_it(
     make: Callable[..., Machine],
 ) -> None:
     machine = with_kube_proxy(make())
+    machine.environment["RESTART_TIMEOUT"] = "30"
     # What kubeadm makes of an API server that has not read the roles yet.
     missing = "the ClusterRoleBinding for the kubeadm:cluster-admins Group is missing"
     machine.answer("init phase upload-config", status=1, complains=missing, times=2)
