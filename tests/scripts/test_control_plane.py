@@ -164,8 +164,12 @@ def test_a_node_that_is_deleted_while_its_certificate_is_awaited_comes_back(
     machine.answer("get --raw /api/v1/nodes/demo-control-plane-0/proxy/healthz", status=1, times=3)
     result = configure(machine)
     assert result.status == 0, result
-    assert "no Node demo-control-plane-0: restarting its kubelet" in result.log
-    machine.order("systemctl restart kubelet.service", "label node demo-control-plane-0")
+    assert "no Node demo-control-plane-0: registering it again" in result.log
+    machine.order(
+        "systemctl restart kubelet.service",
+        "init phase mark-control-plane",
+        "label node demo-control-plane-0",
+    )
 
 
 def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Machine]) -> None:

@@ -55,8 +55,9 @@ node_is_ready() {
   node_is_registered && node_is_healthy
 }
 
-restart_kubelet() {
-  on_node sudo -n systemctl restart kubelet.service </dev/null
+# That of a control plane needs its role too, which only its own script gives it.
+register_node() {
+  [[ $ROLE == worker ]] && on_node sudo -n systemctl restart kubelet.service </dev/null
 }
 
 # die_of_node: with what the cluster and the machine say about it.

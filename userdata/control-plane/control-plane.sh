@@ -136,10 +136,6 @@ configure() {
   log "this control plane is a member of the cluster"
 }
 
-restart_kubelet() {
-  systemctl restart kubelet.service
-}
-
 wait_for_own_api() {
   wait_for 240 "the API server of this machine" own_api_is_ready ||
     die "the API server of this machine is not ready; the log of its container is in /var/log/pods" kubelet.service

@@ -155,6 +155,18 @@ def test_a_kubelet_whose_node_was_deleted_registers_it_again(make: Callable[...,
     machine.order("sudo -n systemctl restart kubelet.service", "label node")
 
 
+def test_the_node_of_a_control_plane_is_not_registered_without_its_role(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    machine.environment.update(REGISTER_SECONDS="0")
+    machine.answer("get node demo-control-plane-2", "")
+    result = join(machine)
+    assert result.status == 1
+    assert "did not become Ready" in result.log
+    assert not machine.called("systemctl restart kubelet")
+
+
 def test_a_node_that_joins_leaves_the_requests_of_others_to_them(
     make: Callable[..., Machine],
 ) -> None:
