@@ -7,7 +7,7 @@ import versions
 from components.addons import Addons
 from components.context import Context
 from components.control_plane import ControlPlane
-from components.credential import cloud_credential
+from components.credential import cloud_configs, cloud_credential
 from components.destroy import keep_volumes, protect
 from components.gateway import Gateway
 from components.network import Network
@@ -45,8 +45,12 @@ context = Context(cluster=cluster, network=network, pki=pki, rollout=RolloutOrde
 gateway = Gateway(f"{name}-gateway", context)
 
 nodes = NodeContext.behind(gateway, context)
+configs = cloud_configs(context, cloud_credential(cluster))
 control_plane = ControlPlane(
-    f"{name}-control-plane", nodes, backup_secret_key=secrets.backup_secret_key
+    f"{name}-control-plane",
+    nodes,
+    cloud_configs=configs,
+    backup_secret_key=secrets.backup_secret_key,
 )
 pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
@@ -56,7 +60,7 @@ addons = Addons(
     f"{name}-addons",
     nodes,
     control_plane=control_plane,
-    credential=cloud_credential(cluster),
+    cloud_configs=configs,
     secrets=secrets,
 )
 keeper = keep_volumes(name, context, control_plane)

@@ -10,7 +10,7 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 import versions
 from addons import cloud_conf
 from addons.chart import Chart
-from addons.cloud_conf import Credential
+from addons.cloud_conf import CloudConfig, Credential
 from addons.installer import Installer
 from addons.scheduling import (
     CONTROL_PLANE_SELECTOR,
@@ -25,8 +25,8 @@ CHART = Chart(
     repository="https://kubernetes.github.io/cloud-provider-openstack",
 )
 DRIVER = "cinder.csi.openstack.org"
-SECRET = "cinder-csi-cloud-config"  # noqa: S105 - its name
-NODE_SECRET = "cinder-csi-node-config"  # noqa: S105 - its name
+# Of the node plugin, without a login.
+NODE_CONFIG = "cinder-csi-node-config"
 
 
 def values(
@@ -35,11 +35,11 @@ def values(
     control_plane_count: int,
     config_checksum: pulumi.Input[str],
 ) -> dict[str, Any]:
-    """Return values for a driver whose controller alone has the credential."""
+    """Return values for a driver whose controller alone logs in to the cloud."""
     controller = {
         "podAnnotations": {"checksum/cloud-config": config_checksum},
         "replicas": replicas_on_control_planes(control_plane_count),
-        # The credential stays on the control planes.
+        # Where its cloud.conf is.
         "nodeSelector": CONTROL_PLANE_SELECTOR,
         "tolerations": CONTROL_PLANE_TOLERATIONS,
         "affinity": {
@@ -68,7 +68,7 @@ def values(
         "secret": {
             "enabled": True,
             "create": False,
-            "name": SECRET,
+            "name": NODE_CONFIG,
             "filename": cloud_conf.FILE,
         },
         "storageClass": {"enabled": False},
@@ -85,30 +85,25 @@ def values(
     }
 
 
+def cloud_config(settings: CinderCsi, credential: Credential) -> CloudConfig:
+    """Return the controller's cloud.conf."""
+    return CloudConfig(CHART.name, credential, settings.cloud_config)
+
+
 def install(
     installer: Installer,
     settings: CinderCsi,
     *,
     cluster_id: pulumi.Input[str],
     control_plane_count: int,
-    credential: Credential,
+    config: CloudConfig,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install the driver and the storage classes."""
-    config = cloud_conf.secret(
-        installer,
-        SECRET,
-        credential.sections(),
-        settings.cloud_config,
-        credential.ca_certificate,
-    )
-    # The node plugin needs no login, only the other sections of cloud.conf.
-    node_config = cloud_conf.secret(
-        installer,
-        NODE_SECRET,
-        {},
-        {name: keys for name, keys in settings.cloud_config.items() if name != "Global"},
-    )
+    """Install the driver and the storage classes; `config` is the controller's cloud.conf."""
+    # The node plugin needs no login, only the other sections.
+    sections = {name: keys for name, keys in settings.cloud_config.items() if name != "Global"}
+    files = {cloud_conf.FILE: cloud_conf.text(sections, {})}
+    node_config = installer.secret(NODE_CONFIG, "kube-system", pulumi.Output.from_input(files))
     for each in settings.storage_classes:
         _storage_class(installer, each)
     return installer.chart(
@@ -117,25 +112,28 @@ def install(
         values=values(
             cluster_id=cluster_id,
             control_plane_count=control_plane_count,
-            config_checksum=cloud_conf.checksum(config),
+            config_checksum=config.checksum,
         ),
         overrides=settings.values,
-        after=[*after, config, node_config],
-        transforms=[without_credential],
+        after=[*after, node_config],
+        transforms=[config_of_the_controller(config)],
     )
 
 
-def without_credential(
-    args: pulumi.ResourceTransformArgs,
-) -> pulumi.ResourceTransformResult | None:
-    """Keep the credential off the nodes: the chart gives both plugins the same Secret."""
-    if args.type_ != "kubernetes:apps/v1:DaemonSet":
-        return None
-    spec: Any = args.props["spec"]
-    for volume in spec["template"]["spec"]["volumes"]:
-        if volume.get("secret", {}).get("secretName") == SECRET:
-            volume["secret"]["secretName"] = NODE_SECRET
-    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
+def config_of_the_controller(config: CloudConfig) -> pulumi.ResourceTransform:
+    """Mount the control plane's folder: the chart has the same Secret for both plugins."""
+
+    def transform(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if args.type_ != "kubernetes:apps/v1:Deployment":
+            return None
+        spec: Any = args.props["spec"]
+        for volume in spec["template"]["spec"]["volumes"]:
+            if volume.get("secret", {}).get("secretName") == NODE_CONFIG:
+                del volume["secret"]
+                volume["hostPath"] = {"path": config.host_path, "type": "Directory"}
+        return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
+
+    return transform
 
 
 def _storage_class(installer: Installer, settings: StorageClass) -> storage.v1.StorageClass:

@@ -1,4 +1,7 @@
-"""The file cloud.conf, by which the programs of cloud-provider-openstack reach the cloud."""
+"""The file cloud.conf, by which the programs of cloud-provider-openstack reach the cloud.
+
+It is on the control planes and in no Secret: an ingress controller can read all Secrets.
+"""
 
 import hashlib
 import json
@@ -7,9 +10,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Secret
-
-from addons.installer import Installer
 
 Sections = Mapping[str, Mapping[str, pulumi.Input[str]]]
 KnownSections = Mapping[str, Mapping[str, str]]
@@ -17,6 +17,8 @@ KnownSections = Mapping[str, Mapping[str, str]]
 MOUNT = "/etc/config"
 FILE = "cloud.conf"
 CA_FILE = "ca.crt"
+# On a control plane: a folder for each program.
+_FOLDER = "/etc/kubernetes/cloud"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +45,33 @@ class Credential:
         return {"Global": options}
 
 
-def secret(
-    installer: Installer,
-    name: str,
-    sections: Sections,
-    overrides: KnownSections,
-    ca_certificate: pulumi.Input[str] | None = None,
-) -> Secret:
-    """Create a Secret in kube-system with a cloud.conf; `overrides` win, key by key."""
-    config: pulumi.Output[str] = pulumi.Output.from_input(sections).apply(
-        lambda known: text(cast("KnownSections", known), overrides)
-    )
-    files = {FILE: config} if ca_certificate is None else {FILE: config, CA_FILE: ca_certificate}
-    return installer.secret(name, "kube-system", pulumi.Output.all(**files))
+class CloudConfig:
+    """The folder of one program that logs in to the cloud."""
 
+    def __init__(
+        self,
+        program: str,
+        credential: Credential,
+        overrides: KnownSections,
+        sections: Sections | None = None,
+    ) -> None:
+        """Log in by `credential`; `overrides` win over the other sections, key by key."""
+        self.host_path = f"{_FOLDER}/{program}"
+        config: pulumi.Output[str] = pulumi.Output.from_input(
+            {**credential.sections(), **(sections or {})}
+        ).apply(lambda known: text(cast("KnownSections", known), overrides))
+        self.files: dict[str, pulumi.Input[str]] = {FILE: config}
+        if credential.ca_certificate is not None:
+            self.files[CA_FILE] = credential.ca_certificate
 
-def checksum(config: Secret) -> pulumi.Output[str]:
-    """Return a hash of the Secret, which makes new pods: programs read the file only once."""
-    digest = config.data.apply(
-        lambda data: hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    )
-    # The hash of a long random secret reveals nothing about it.
-    return pulumi.Output.unsecret(digest)
+    @property
+    def checksum(self) -> pulumi.Output[str]:
+        """A hash of the files, which makes new pods: programs read them only once."""
+        digest = pulumi.Output.all(**self.files).apply(
+            lambda files: hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+        )
+        # The hash of a long random secret reveals nothing about it.
+        return pulumi.Output.unsecret(digest)
 
 
 def text(sections: KnownSections, overrides: KnownSections) -> str:

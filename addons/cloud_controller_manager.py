@@ -13,12 +13,12 @@ from pulumi_kubernetes.apps.v1 import (
 )
 from pulumi_kubernetes.core.v1 import (
     ContainerArgs,
+    HostPathVolumeSourceArgs,
     HTTPGetActionArgs,
     PodSpecArgs,
     PodTemplateSpecArgs,
     ProbeArgs,
     ResourceRequirementsArgs,
-    SecretVolumeSourceArgs,
     ServiceAccount,
     TolerationArgs,
     VolumeArgs,
@@ -35,7 +35,7 @@ from pulumi_kubernetes.rbac.v1 import (
 
 import versions
 from addons import cloud_conf
-from addons.cloud_conf import Credential
+from addons.cloud_conf import CloudConfig, Credential
 from addons.installer import Installer
 from addons.rbac import role_ref, rule, service_account
 from addons.scheduling import CONTROL_PLANE_SELECTOR
@@ -50,13 +50,37 @@ _HEALTH_PORT = 10258
 _LABELS = {"app.kubernetes.io/name": NAME}
 
 
+def cloud_config(
+    settings: CloudControllerManager,
+    credential: Credential,
+    octavia: Mapping[str, pulumi.Input[str]] | None,
+) -> CloudConfig:
+    """Return its cloud.conf.
+
+    Args:
+        settings: what the user wants to be different.
+        credential: the login to the cloud.
+        octavia: options for load balancers; None if Services get none.
+    """
+    return CloudConfig(
+        NAME,
+        credential,
+        settings.cloud_config,
+        {
+            # The cluster is IPv4 only: IPv6 addresses of a server must not become a node's.
+            "Networking": {"ipv6-support-disabled": "true"},
+            "LoadBalancer": {"enabled": "true" if octavia is not None else "false"}
+            | dict(octavia or {}),
+        },
+    )
+
+
 def install(
     installer: Installer,
     settings: CloudControllerManager,
     *,
     cluster_id: pulumi.Input[str],
-    credential: Credential,
-    octavia: Mapping[str, pulumi.Input[str]] | None,
+    config: CloudConfig,
 ) -> pulumi.Resource:
     """Install it on every control plane; one of the pods leads.
 
@@ -64,32 +88,19 @@ def install(
         installer: creates the objects.
         settings: what the user wants to be different.
         cluster_id: marks the load balancers in the cloud.
-        credential: the login to the cloud.
-        octavia: options for load balancers; None if Services get none.
+        config: its cloud.conf, which the control planes have.
 
     Returns:
         The resource that exists when it can initialize nodes.
     """
-    config = cloud_conf.secret(
-        installer,
-        NAME,
-        {
-            **credential.sections(),
-            # The cluster is IPv4 only: IPv6 addresses of a server must not become a node's.
-            "Networking": {"ipv6-support-disabled": "true"},
-            "LoadBalancer": {"enabled": "true" if octavia is not None else "false"}
-            | dict(octavia or {}),
-        },
-        settings.cloud_config,
-        credential.ca_certificate,
-    )
+    load_balancers = installer.settings.octavia
     account = ServiceAccount(
         f"{installer.name}-{NAME}",
         metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE),
         opts=installer.options(),
     )
-    rights = _rights(installer, load_balancers=octavia is not None)
-    arguments = _arguments(cluster_id, settings, load_balancers=octavia is not None)
+    rights = _rights(installer, load_balancers=load_balancers)
+    arguments = _arguments(cluster_id, settings, load_balancers=load_balancers)
     return DaemonSet(
         f"{installer.name}-{NAME}",
         metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=_LABELS),
@@ -99,12 +110,12 @@ def install(
             template=PodTemplateSpecArgs(
                 metadata=ObjectMetaArgs(
                     labels=_LABELS,
-                    annotations={"checksum/cloud-config": cloud_conf.checksum(config)},
+                    annotations={"checksum/cloud-config": config.checksum},
                 ),
-                spec=_pod(settings.image or IMAGE, arguments),
+                spec=_pod(settings.image or IMAGE, arguments, config),
             ),
         ),
-        opts=installer.options([config, account, *rights]),
+        opts=installer.options([account, *rights]),
     )
 
 
@@ -184,7 +195,7 @@ def _arguments(
     ]
 
 
-def _pod(image: str, arguments: list[pulumi.Input[str]]) -> PodSpecArgs:
+def _pod(image: str, arguments: list[pulumi.Input[str]], config: CloudConfig) -> PodSpecArgs:
     healthz = HTTPGetActionArgs(
         host="127.0.0.1", path="/healthz", port=_HEALTH_PORT, scheme="HTTPS"
     )
@@ -215,7 +226,7 @@ def _pod(image: str, arguments: list[pulumi.Input[str]]) -> PodSpecArgs:
         volumes=[
             VolumeArgs(
                 name="config",
-                secret=SecretVolumeSourceArgs(secret_name=NAME, default_mode=0o440),
+                host_path=HostPathVolumeSourceArgs(path=config.host_path, type="Directory"),
             )
         ],
     )

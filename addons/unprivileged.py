@@ -7,17 +7,17 @@ from pulumi_kubernetes.core.v1 import (
     SecurityContextArgs,
 )
 
-# The user `nonroot` of distroless images; any image will do.
-_USER = 65532
+# The user and group `nonroot` of distroless images; any image will do.
+USER = 65532
 
 
 def pod_security() -> PodSecurityContextArgs:
     """Return the context of a pod that runs as an ordinary user."""
     return PodSecurityContextArgs(
         run_as_non_root=True,
-        run_as_user=_USER,
-        run_as_group=_USER,
-        fs_group=_USER,
+        run_as_user=USER,
+        run_as_group=USER,
+        fs_group=USER,
         seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
     )
 

@@ -26,7 +26,7 @@ from addons import (
 )
 from addons.api import when_it_answers
 from addons.chart import Chart
-from addons.cloud_conf import Credential
+from addons.cloud_conf import CloudConfig
 from addons.image_mirror import mirror_images
 from addons.installer import Installer
 from addons.monitoring.targets import MonitoringTargets
@@ -57,7 +57,7 @@ class Addons(pulumi.ComponentResource):
         context: NodeContext,
         *,
         control_plane: ControlPlane,
-        credential: Credential,
+        cloud_configs: Mapping[str, CloudConfig],
         secrets: Secrets,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Addons(pulumi.ComponentResource):
         self._context = context
         self._settings = settings
         self._secrets = secrets
-        self._credential = credential
+        self._cloud_configs = cloud_configs
         self._installer = Installer(
             name=name,
             parent=self,
@@ -140,24 +140,10 @@ class Addons(pulumi.ComponentResource):
                     installer,
                     settings.cloud_controller_manager,
                     cluster_id=self._context.pki.cluster_id,
-                    credential=self._credential,
-                    octavia=self._octavia(),
+                    config=self._cloud_configs[cloud_controller_manager.NAME],
                 )
             )
         return installed
-
-    def _octavia(self) -> Mapping[str, pulumi.Input[str]] | None:
-        network = self._context.network
-        if not self._settings.octavia:
-            return None
-        return {
-            "subnet-id": network.subnet_id,
-            "floating-network-id": network.external_network_id,
-            # Its health checks are what makes externalTrafficPolicy Local work.
-            "create-monitor": "true",
-            # The cluster's own rules let load balancers in.
-            "manage-security-groups": "false",
-        }
 
     def _cluster_services(self, after: Sequence[pulumi.Resource]) -> None:
         """Install extensions of Kubernetes itself, which run without any worker."""
@@ -174,7 +160,7 @@ class Addons(pulumi.ComponentResource):
                 settings.cinder_csi,
                 cluster_id=self._context.pki.cluster_id,
                 control_plane_count=cluster.control_plane_count,
-                credential=self._credential,
+                config=self._cloud_configs[cinder_csi.CHART.name],
                 after=after,
             )
 

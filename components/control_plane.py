@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pulumi
 import pulumi_openstack as openstack
 
+from addons.cloud_conf import CloudConfig
+from addons.unprivileged import USER
 from components import backups
 from components.coredns import coredns_variables
 from components.kubeadm import encryption_providers
-from components.kubeadm_files import certificates, kubeadm_files, kubernetes_files
+from components.kubeadm_files import (
+    certificates,
+    cloud_config_files,
+    kubeadm_files,
+    kubernetes_files,
+)
 from components.machine import Machine, MachineArgs, server_group
 from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns
@@ -39,12 +46,14 @@ class ControlPlane(pulumi.ComponentResource):
         name: str,
         context: NodeContext,
         *,
+        cloud_configs: Mapping[str, CloudConfig],
         backup_secret_key: pulumi.Input[str] | None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:ControlPlane", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
         self._context = context
+        self._cloud_configs = cloud_configs
         self._backup_secret_key = backup_secret_key
         cluster = context.cluster
         group = server_group(name, cluster.control_plane.server_group_policy, self._child)
@@ -196,6 +205,7 @@ class ControlPlane(pulumi.ComponentResource):
                     ),
                     **certificates(context.pki),
                     **kubernetes_files(cluster, context.pki),
+                    **cloud_config_files(self._cloud_configs),
                     "kubeconfig": context.pki.kubeconfig(
                         context.pki.program,
                         cluster.cluster_name,
@@ -207,6 +217,7 @@ class ControlPlane(pulumi.ComponentResource):
                     "CERTIFICATE_SECONDS": str(
                         seconds(cluster.kubeadm.certificate_validity_period)
                     ),
+                    "CLOUD_CONFIG_GROUP": str(USER),
                     "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import pulumi
 import pulumi_openstack as openstack
 
-from addons.cloud_conf import Credential
+from addons import cinder_csi, cloud_controller_manager
+from addons.cloud_conf import CloudConfig, Credential
 from cloud.endpoint import endpoint
 from components.access_rules import AccessRule, access_rules
+from components.context import Context
 from config.models.cluster import Cluster
 
 
@@ -57,3 +60,29 @@ def _name(cluster: Cluster, rules: Sequence[AccessRule]) -> str:
     if rules:
         parts.append(hashlib.sha256(repr(rules).encode()).hexdigest()[:8])
     return "-".join(parts)
+
+
+def cloud_configs(context: Context, credential: Credential) -> dict[str, CloudConfig]:
+    """Return the configuration of each enabled program that logs in, by the program's name."""
+    settings = context.cluster.addons
+    configs: dict[str, CloudConfig] = {}
+    if settings.cloud_controller_manager.enabled:
+        configs[cloud_controller_manager.NAME] = cloud_controller_manager.cloud_config(
+            settings.cloud_controller_manager, credential, _octavia(context)
+        )
+    if settings.cinder_csi.enabled:
+        configs[cinder_csi.CHART.name] = cinder_csi.cloud_config(settings.cinder_csi, credential)
+    return configs
+
+
+def _octavia(context: Context) -> Mapping[str, pulumi.Input[str]] | None:
+    if not context.cluster.addons.octavia:
+        return None
+    return {
+        "subnet-id": context.network.subnet_id,
+        "floating-network-id": context.network.external_network_id,
+        # Its health checks are what makes externalTrafficPolicy Local work.
+        "create-monitor": "true",
+        # The cluster's own rules let load balancers in.
+        "manage-security-groups": "false",
+    }

@@ -1,11 +1,12 @@
-"""The files of a control plane: kubeadm's configuration, CAs, what the API server reads."""
+"""The files of a control plane: kubeadm's configuration, CAs, what the API server and pods read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from addons.cloud_conf import CloudConfig
 from components import kubeadm
 from components.pki import Pki
 from config.models.cluster import Cluster
@@ -78,3 +79,12 @@ def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]
     if cluster.audit_log.enabled:
         files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
     return files
+
+
+def cloud_config_files(configs: Mapping[str, CloudConfig]) -> dict[str, pulumi.Input[str]]:
+    """The folder of each program that logs in to the cloud, below `cloud/`."""
+    return {
+        f"cloud/{program}/{name}": text
+        for program, config in configs.items()
+        for name, text in config.files.items()
+    }

@@ -831,10 +831,11 @@ def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> No
 
 
 def login_of_the_cluster(cluster: Cluster) -> Path:
-    """A clouds.yaml with the cluster's own credential, as whoever reads its Secret has it."""
+    """A clouds.yaml with the cluster's own credential, as root on a control plane has it."""
     name = "openstack-cloud-controller-manager"
-    secret = json.loads(cluster.kubectl("-n", "kube-system", "get", "secret", name, "-o", "json"))
-    config = base64.b64decode(secret["data"]["cloud.conf"]).decode()
+    config = cluster.ssh(
+        "small-control-plane-0", f"sudo cat /etc/kubernetes/cloud/{name}/cloud.conf"
+    )
     known = dict(re.findall(r'^([a-z-]+) = "(.*)"$', config, re.MULTILINE))
     entry = {
         "auth_type": "v3applicationcredential",
@@ -845,10 +846,18 @@ def login_of_the_cluster(cluster: Cluster) -> Path:
         },
         "region_name": known["region"],
     }
-    file = cluster.stack.folder / "credential.yaml"
-    file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump({"clouds": {"cluster": entry}}))
-    return file
+    login = cluster.stack.folder / "credential.yaml"
+    login.touch(mode=0o600)
+    login.write_text(yaml.safe_dump({"clouds": {"cluster": entry}}))
+    return login
+
+
+def every_secret(cluster: Cluster) -> str:
+    """The contents of all Secrets, as an ingress controller may read them."""
+    secrets = json.loads(cluster.kubectl("get", "secrets", "-A", "-o", "json"))["items"]
+    values = [value for each in secrets for value in each.get("data", {}).values()]
+    assert values
+    return "\n".join(base64.b64decode(value).decode(errors="replace") for value in values)
 
 
 def test_a_credential_with_access_rules_serves_volumes_and_deletes_no_server(
@@ -857,6 +866,8 @@ def test_a_credential_with_access_rules_serves_volumes_and_deletes_no_server(
     volumes = len(openstack("volume", "list"))
     cluster.up(cloudCredential={"accessRules": True})
     login = login_of_the_cluster(cluster)
+    [made] = yaml.safe_load(login.read_text())["clouds"].values()
+    assert made["auth"]["application_credential_secret"] not in every_secret(cluster)
     claim = re.sub(r"\bdata\b", "ruled", CLAIM).replace("writer", "ruler")
     cluster.kubectl("apply", "-f", "-", stdin=claim)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/ruler", "--timeout=180s")

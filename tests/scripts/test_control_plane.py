@@ -73,6 +73,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 "ETCD_DEVICE": "",
                 "ETCD_IMAGE": "r.example/etcd/etcd:v1",
                 "CERTIFICATE_SECONDS": "31536000",
+                "CLOUD_CONFIG_GROUP": str(os.getgid()),
                 **values,
             }
         )
@@ -183,6 +184,27 @@ def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Mac
     assert (pki / "ca.key").stat().st_mode & 0o777 == 0o600
     assert (pki / "ca.crt").stat().st_mode & 0o777 == 0o644
     assert (machine.root / "etc/kubernetes/audit.yaml").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_only_the_programs_that_log_in_to_the_cloud_can_read_its_credential(
+    make: Callable[..., Machine], joined: bool
+) -> None:
+    machine = member(make()) if joined else make()
+    machine.place("etc/kubernetes/cloud/csi/cloud.conf", "the last one\n")
+    machine.place("etc/kubernetes/cloud/csi/ca.crt", "no longer\n")
+    machine.place("etc/kubernetes/cloud/gone/cloud.conf", "no longer\n")
+    machine.write("cloud/csi/cloud.conf", "secret\n")
+    result = configure(machine)
+    assert result.status == 0, result
+    cloud = machine.root / "etc/kubernetes/cloud"
+    files = {str(each.relative_to(cloud)) for each in cloud.glob("*/*")}
+    assert files == {"csi/cloud.conf"}
+    assert (cloud / "csi/cloud.conf").read_text() == "secret\n"
+    assert (cloud / "csi/cloud.conf").stat().st_mode & 0o777 == 0o640
+    assert (cloud / "csi").stat().st_mode & 0o7777 == 0o2750
+    # No program that runs has to start again for it.
+    assert not joined or not machine.called("systemctl restart kubelet")
 
 
 def test_another_one_does_not_initialize(make: Callable[..., Machine]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -101,6 +102,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
                 "NODE_NAME": "demo-control-plane-0",
                 "NODE_IP": MINE,
                 "CERTIFICATE_SECONDS": "31536000",
+                "CLOUD_CONFIG_GROUP": str(os.getgid()),
             }
         )
         made.environment["RELOAD_TIMEOUT"] = "0"

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -22,14 +23,25 @@ from pulumi.runtime.mocks import MockResourceArgs
 from pulumi.runtime.sync_await import _sync_await
 
 import versions
-from addons import api, chart, cilium, cinder_csi, cloud_conf, crds, headlamp
-from addons.cloud_conf import Credential
+from addons import (
+    api,
+    chart,
+    cilium,
+    cinder_csi,
+    cloud_conf,
+    cloud_controller_manager,
+    crds,
+    headlamp,
+)
+from addons.cloud_conf import CloudConfig, Credential
 from addons.image_mirror import mirror_images, mirrored
 from addons.installer import concealed
 from addons.monitoring import alerts, narrow_roles
 from addons.programs import take_snapshots
 from addons.snapshots import keep_kinds
 from components.addons import Addons, charts
+from components.credential import cloud_configs
+from components.kubeadm_files import cloud_config_files
 from config.errors import ConfigError
 from config.load import Secrets, load
 from config.models.addons import AddonsSettings
@@ -39,7 +51,8 @@ from tests.unit.http_servers import Silent, served
 CHART = "helm.sh/v4:Chart"
 SECRET = "core/v1:Secret"
 DAEMON_SET = "apps/v1:DaemonSet"
-CCM = "demo-addons-openstack-cloud-controller-manager"
+CCM = f"demo-addons-{cloud_controller_manager.NAME}"
+LOGINS = (cloud_controller_manager.NAME, cinder_csi.CHART.name)
 OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "kured")
 CREDENTIAL_SECRET = 's3"cr\\et'
 
@@ -52,6 +65,8 @@ class AddonsRun(Run):
     transforms: dict[str, int] = field(default_factory=dict)
     # The output of the component: one, or none while it is unknown.
     kubeconfigs: list[str] = field(default_factory=list)
+    # Files below /etc/kubernetes on the control planes, which log in to the cloud.
+    files: dict[str, str] = field(default_factory=dict)
 
     def made(self) -> set[str]:
         return {each.name for each in self.resources.values() if "kubernetes" in each.type}
@@ -62,6 +77,9 @@ class AddonsRun(Run):
 
     def file(self, secret: str, name: str) -> str:
         return base64.b64decode(self.one(SECRET, secret).inputs["data"][name]).decode()
+
+    def cloud_config(self, program: str = cloud_controller_manager.NAME) -> str:
+        return self.files[f"cloud/{program}/cloud.conf"]
 
 
 class AddonsRecorder(Recorder):
@@ -151,11 +169,14 @@ def install(
             endpoint=pulumi.Output.from_input("https://203.0.113.7:6443"),
             memberships=[("demo-control-plane-0", membership)],
         )
+        configs = cloud_configs(context, credential)
+        for path, text in cloud_config_files(configs).items():
+            pulumi.Output.from_input(text).apply(partial(recorded.files.__setitem__, path))
         addons = Addons(
             "demo-addons",
             context,
             control_plane=control_plane,
-            credential=credential,
+            cloud_configs=configs,
             secrets=secrets,
         )
         addons.kubeconfig.apply(recorded.kubeconfigs.append)
@@ -723,14 +744,14 @@ class TestCloudControllerManager:
     def test_without_octavia_it_creates_no_load_balancers(self, default: AddonsRun) -> None:
         [container] = self.pod(default)["containers"]
         assert not any("service-lb-controller" in each for each in container["args"])
-        assert '[LoadBalancer]\nenabled = "false"\n' in default.file(CCM, "cloud.conf")
+        assert '[LoadBalancer]\nenabled = "false"\n' in default.cloud_config()
 
     def test_with_octavia_it_creates_load_balancers_in_the_clusters_subnet(self) -> None:
         run = install({"loadBalancer": "octavia", "ingress": {"enabled": True}})
         [container] = self.pod(run)["containers"]
         assert any("service-lb-controller" in each for each in container["args"])
         assert f"--cluster-name={CLUSTER_ID}" in container["args"]
-        config = run.file(CCM, "cloud.conf")
+        config = run.cloud_config()
         assert 'subnet-id = "subnet-id"' in config
         assert 'floating-network-id = "public-id"' in config
         assert 'manage-security-groups = "false"' in config
@@ -754,7 +775,7 @@ class TestCloudControllerManager:
         [container] = self.pod(run)["containers"]
         assert container["image"] == "registry.example.org/ccm:1"
         assert container["args"][-1] == "--v=4"
-        config = run.file(CCM, "cloud.conf")
+        config = run.cloud_config()
         assert '[Networking]\nipv6-support-disabled = "true"\npublic-network-name = "net"' in config
         assert '[Metadata]\nsearch-order = "metadataService"\n' in config
 
@@ -769,39 +790,45 @@ class TestCloudControllerManager:
 
 
 class TestCredential:
-    def test_it_is_only_in_secrets_and_secret_in_the_state(self, everything: AddonsRun) -> None:
+    def test_it_is_in_no_object_that_an_addon_could_read(self, everything: AddonsRun) -> None:
         secrets = everything.all(SECRET)
         assert set(secrets) == {
-            CCM,
-            f"demo-addons-{cinder_csi.SECRET}",
-            f"demo-addons-{cinder_csi.NODE_SECRET}",
+            f"demo-addons-{cinder_csi.NODE_CONFIG}",
             "demo-addons-grafana-admin",
         }
         assert {(name, "data") for name in secrets} <= everything.secret_inputs
         for each in everything.resources.values():
-            if each.name not in secrets:
-                assert CREDENTIAL_SECRET not in str(each.inputs), each.name
+            assert CREDENTIAL_SECRET not in str(each.inputs), each.name
+
+    def test_only_programs_that_run_log_in(self, default: AddonsRun) -> None:
+        assert set(default.files) == {f"cloud/{program}/cloud.conf" for program in LOGINS}
+        assert not install(
+            {"cinderCsi": {"enabled": False}, "cloudControllerManager": {"enabled": False}}
+        ).files
 
     def test_a_quote_in_it_does_not_end_the_value(self, default: AddonsRun) -> None:
-        config = default.file(CCM, "cloud.conf")
+        config = default.cloud_config()
         assert 'application-credential-secret = "s3\\"cr\\\\et"\n' in config
 
     def test_a_private_ca_is_stored_alongside_it(self, default: AddonsRun) -> None:
         run = install(ca_certificate="PEM")
-        for name in (CCM, f"demo-addons-{cinder_csi.SECRET}"):
-            assert run.file(name, "ca.crt") == "PEM"
-            assert 'ca-file = "/etc/config/ca.crt"' in run.file(name, "cloud.conf")
-        assert "ca-file" not in default.file(CCM, "cloud.conf")
+        for program in LOGINS:
+            assert run.files[f"cloud/{program}/ca.crt"] == "PEM"
+            assert 'ca-file = "/etc/config/ca.crt"' in run.cloud_config(program)
+        assert "ca-file" not in default.cloud_config()
 
     def test_the_node_plugin_of_cinder_csi_has_no_credential(self) -> None:
         run = install(
             {"cinderCsi": {"cloudConfig": {"BlockStorage": {"node-volume-attach-limit": "20"}}}}
         )
-        config = run.file(f"demo-addons-{cinder_csi.NODE_SECRET}", "cloud.conf")
+        config = run.file(f"demo-addons-{cinder_csi.NODE_CONFIG}", "cloud.conf")
         assert config == '[BlockStorage]\nnode-volume-attach-limit = "20"\n'
 
-        def secret_of(kind: str) -> str:
-            volumes = [{"name": "a"}, {"name": "b", "secret": {"secretName": cinder_csi.SECRET}}]
+        def mounted(kind: str) -> dict[str, Any]:
+            volumes = [
+                {"name": "a"},
+                {"name": "b", "secret": {"secretName": cinder_csi.NODE_CONFIG}},
+            ]
             args = pulumi.ResourceTransformArgs(
                 custom=True,
                 type_=f"kubernetes:apps/v1:{kind}",
@@ -809,13 +836,16 @@ class TestCredential:
                 props={"spec": {"template": {"spec": {"volumes": volumes}}}},
                 opts=pulumi.ResourceOptions(),
             )
-            result = cinder_csi.without_credential(args)
+            credential = Credential(auth_url="u", region="r", id="i", secret="s")
+            config = CloudConfig("program", credential, {})
+            result: Any = cinder_csi.config_of_the_controller(config)(args)
             props: Any = args.props if result is None else result.props
-            name: str = props["spec"]["template"]["spec"]["volumes"][1]["secret"]["secretName"]
-            return name
+            volume: dict[str, Any] = props["spec"]["template"]["spec"]["volumes"][1]
+            return volume
 
-        assert secret_of("DaemonSet") == cinder_csi.NODE_SECRET
-        assert secret_of("Deployment") == cinder_csi.SECRET
+        folder = {"path": "/etc/kubernetes/cloud/program", "type": "Directory"}
+        assert mounted("Deployment") == {"name": "b", "hostPath": folder}
+        assert mounted("DaemonSet")["secret"] == {"secretName": cinder_csi.NODE_CONFIG}
 
     def test_alertmanagers_configuration_is_secret_too(self) -> None:
         run = install(

@@ -151,7 +151,7 @@ reset() {
   remove_defragmentation
   reset_node
   clear_etcd_data
-  rm -rf -- "$ADOPT"
+  rm -rf -- "$ADOPT" "$CLOUD"
 }
 
 require_root

@@ -2,8 +2,10 @@
 # The folder's files for /etc/kubernetes. Sourced, never run.
 
 PKI=$KUBERNETES_DIR/pki
+CLOUD=$KUBERNETES_DIR/cloud
 
-# Of a machine that is no member: the certificate authorities, and what the API server reads.
+# Of a machine that is no member: the certificate authorities, what the API server reads, and the
+# programs that log in to the cloud.
 copy_files() {
   copy_plain_files
   first_encryption
@@ -21,6 +23,24 @@ copy_plain_files() {
     [[ -f $file ]] || continue
     name=${file##*/}
     copy_file "$file" "$KUBERNETES_DIR/$name" 0600
+  done
+  copy_cloud_configs
+}
+
+# Only the group of the pods that log in can read them. A program that no longer does loses its own.
+copy_cloud_configs() {
+  local file folder name
+  for file in "$CLOUD"/*/*; do
+    [[ -e $FOLDER/cloud/${file#"$CLOUD"/} ]] || rm -f -- "$file"
+  done
+  for file in "$FOLDER"/cloud/*/*; do
+    [[ -f $file ]] || continue
+    name=${file#"$FOLDER"/cloud/}
+    folder=$CLOUD/${name%/*}
+    mkdir -p -- "$folder"
+    chgrp -- "$CLOUD_CONFIG_GROUP" "$folder"
+    chmod -- 2750 "$folder" # its files have its group
+    copy_file "$file" "$CLOUD/$name" 0640
   done
 }
 
