@@ -111,6 +111,10 @@ lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real e
 lab-kills: lab-cloud ## Kill fifty updates of a cluster at random times; SEED=... repeats those of a run (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_kills.py
 
+.PHONY: lab-soak
+lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes docs/soak.md (root).
+	$(BIN)/pytest -v -s tests/lab/test_soak.py
+
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab

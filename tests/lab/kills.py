@@ -14,10 +14,14 @@ SEED = int(os.environ.get("SEED") or time.time())
 SEEDED = pytest.mark.parametrize("seed", [SEED], ids="SEED={}".format)
 
 
-def draw(seed: int, count: int, shortest: float, longest: float) -> list[float]:
+def moment(dice: random.Random, shortest: float, longest: float) -> float:
     """Draw seconds after which to kill, log-uniform: an update does most things early on."""
+    return round(math.exp(dice.uniform(math.log(shortest), math.log(longest))), 1)
+
+
+def draw(seed: int, count: int, shortest: float, longest: float) -> list[float]:
+    """Draw so many moments."""
     dice = random.Random(seed)
-    low, high = math.log(shortest), math.log(longest)
-    times = [round(math.exp(dice.uniform(low, high)), 1) for _ in range(count)]
+    times = [moment(dice, shortest, longest) for _ in range(count)]
     print(f"SEED={seed} kills after {times} s")
     return times
