@@ -115,6 +115,10 @@ lab-kills: lab-cloud ## Kill fifty updates of a cluster at random times; SEED=..
 lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes docs/soak.md (root).
 	$(BIN)/pytest -v -s tests/lab/test_soak.py
 
+.PHONY: lab-many
+lab-many: lab-cloud ## Make, roll, shrink and destroy a cluster of 20 workers; prints figures (root).
+	$(BIN)/pytest -v -s tests/lab/test_many_workers.py
+
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab

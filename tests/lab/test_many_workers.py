@@ -1,0 +1,111 @@
+"""Twenty workers with few add-ons: made, rolled five at a time, taken away (`make lab-many`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.cluster import from_nothing
+from bench.figures import Figures, seconds
+from lab import image, settings
+from lab.image import glance, node, versions
+from tests.lab.cluster import Cluster, left_in_project, openstack
+from tests.lab.poll import Poll
+from tests.lab.ready_nodes import fewest, ready_nodes
+
+WORKERS, AT_A_TIME, CONTROL_PLANES = 20, 5, 3
+SECOND_IMAGE = "node-image-many"
+# All the machines share this one's processors: an answer may take longer than in a small cluster.
+LONGEST_SILENCE = 10
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[Figures]:
+    """What was measured, printed at the end, also after a failure."""
+    measured = Figures()
+    yield measured
+    measured.show()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two gateways, three control planes, twenty workers: nothing is made yet."""
+    keys = settings.cluster(image=image.ensure(), control_planes=CONTROL_PLANES, workers=WORKERS)
+    off = {"enabled": False}
+    many = Cluster("many", {
+        **keys,
+        "worker": {"flavor": "lab.2c2g", "maxUnavailable": AT_A_TIME},
+        "addons": {**keys["addons"], "cinderCsi": off, "metricsServer": off, "nodeDns": off},
+        "timeouts": {"ready": "30m"},
+    })  # fmt: skip
+    try:
+        yield many
+    finally:
+        many.destroy()
+
+
+def servers() -> dict[str, str]:
+    """Name -> id of the cluster's servers."""
+    listed = openstack("server", "list", "--name", "^many-")
+    return {server["Name"]: server["ID"] for server in listed}
+
+
+def silence(figures: Figures, poll: Poll, during: str) -> None:
+    """Add how long the API was silent during a change."""
+    figures.add(f"{during}: failed polls of the API", poll.failed, "")
+    figures.add(f"{during}: longest silence of the API", poll.longest, at_most=LONGEST_SILENCE)
+
+
+def test_twenty_workers_come_up_together(cluster: Cluster, figures: Figures) -> None:
+    up, ready = from_nothing(cluster, CONTROL_PLANES + WORKERS)
+    figures.add(f"{WORKERS} workers: pulumi up from nothing", up)
+    figures.add(f"{WORKERS} workers: until all nodes are Ready", ready)
+    unchanged: list[dict[str, int]] = []
+    figures.add("no changes", seconds(lambda: unchanged.append(cluster.up())))
+    assert unchanged == [{}]
+
+
+def test_one_more_worker_joins(cluster: Cluster, figures: Figures) -> None:
+    before = servers()
+    figures.add("one more worker", seconds(lambda: cluster.up(workerCount=WORKERS + 1)))
+    assert before.items() <= servers().items()
+    assert len(cluster.nodes()) == CONTROL_PLANES + WORKERS + 1
+    figures.add("one worker leaves", seconds(lambda: cluster.up(workerCount=WORKERS)))
+    assert servers() == before
+
+
+def test_all_machines_are_rolled_with_five_workers_at_a_time(
+    cluster: Cluster, figures: Figures
+) -> None:
+    glance.register(SECOND_IMAGE, node.build([versions.KUBERNETES]), {})
+    before = servers()
+    with Poll(cluster) as poll, ready_nodes(cluster) as seen:
+        rolled = seconds(lambda: cluster.up(image=SECOND_IMAGE))
+    after = servers()
+    figures.add(f"a new image on all {len(before)} machines", rolled)
+    silence(figures, poll, "roll")
+    figures.add("roll: fewest Ready workers", fewest(seen, "worker"), "")
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert all(cluster.nodes().values())
+    assert fewest(seen, "worker") >= WORKERS - AT_A_TIME
+    # Fewer than all but one: they did not go one after the other.
+    assert fewest(seen, "worker") < WORKERS - 1
+    assert fewest(seen, "control-plane") >= CONTROL_PLANES - 1
+    assert poll.longest < LONGEST_SILENCE
+
+
+def test_all_workers_but_one_leave(cluster: Cluster, figures: Figures) -> None:
+    with Poll(cluster) as poll, ready_nodes(cluster) as seen:
+        figures.add(f"{WORKERS - 1} workers leave", seconds(lambda: cluster.up(workerCount=1)))
+    silence(figures, poll, "scaling in")
+    assert fewest(seen, "control-plane") == CONTROL_PLANES
+    assert {name for name in cluster.nodes() if "worker" in name} == {"many-worker-0"}
+    assert poll.longest < LONGEST_SILENCE
+    assert cluster.up() == {}
+
+
+def test_a_destroy_leaves_nothing(cluster: Cluster, figures: Figures) -> None:
+    figures.add("pulumi destroy", seconds(cluster.destroy))
+    assert left_in_project() == {}
