@@ -1,4 +1,4 @@
-"""All clusters of a backend: `python -m commands.fleet list`, `kubeconfig`, `ssh`, `upgrade`.
+"""All clusters of a backend: `python -m commands.fleet list`, and other verbs.
 
 Each stack of this project is a cluster, called by the stack's name.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from commands.fleet import upgrade
+from commands.fleet import argocd, logins, upgrade
+from commands.fleet.argocd import ArgoCd
 from commands.fleet.kubeconfigs import merge
+from commands.fleet.logins import LoginError, Logins
 from commands.fleet.machines import MachineError, ssh, write_files
 from commands.fleet.report import entries, table
 from commands.fleet.stacks import StackError, names, outputs
@@ -23,6 +26,9 @@ from commands.pulumi_cli import PulumiError
 
 # No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
 _WIDEST = 1000
+_ERRORS = (KubeconfigError, LoginError, MachineError, PulumiError, StackError, UpgradeError)
+# A year.
+_LONGEST_HOURS = 365 * 24
 
 
 def main() -> int:
@@ -36,13 +42,15 @@ def main() -> int:
                 return _kubeconfig(arguments.name)
             case "upgrade":
                 return _upgrade(arguments)
+            case "argocd":
+                return _argocd(arguments)
             case "ssh-config":
                 print(write_files(Path.cwd(), arguments.name, outputs(arguments.name)))
                 return 0
             case _:
                 known = outputs(arguments.name)
                 return ssh(arguments.name, known, arguments.machine, arguments.words)
-    except (KubeconfigError, MachineError, PulumiError, StackError, UpgradeError) as error:
+    except _ERRORS as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -88,6 +96,27 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _argocd(arguments: argparse.Namespace) -> int:
+    program = ArgoCd(arguments.namespace, arguments.cluster_role, arguments.only_in)
+    # Argo CD knows its own cluster by itself, as `in-cluster`.
+    return _keep_logins(program, arguments, left_out=[arguments.admin])
+
+
+def _keep_logins(
+    program: logins.Program, arguments: argparse.Namespace, left_out: Sequence[str] = ()
+) -> int:
+    known = names()
+    if arguments.admin not in known:
+        raise LoginError(f"there is no stack {arguments.admin}: name the admin cluster, `--admin`")
+    stacks = arguments.names or [each for each in known if each not in left_out]
+    present = Logins(program, arguments.admin, arguments.hours)
+    status = 0
+    for line in logins.keep(present, stacks, known, remove_gone=arguments.remove_gone):
+        print(line.text, file=sys.stderr if line.failed else sys.stdout)
+        status = 1 if line.failed else status
+    return status
+
+
 def _agreed(question: str) -> bool:
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
@@ -99,6 +128,12 @@ def _number(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError(text)
     return number
+
+
+def _hours(text: str) -> int:
+    if not 1 <= (hours := int(text)) <= _LONGEST_HOURS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
+    return hours
 
 
 def _arguments() -> argparse.Namespace:
@@ -129,7 +164,31 @@ def _arguments() -> argparse.Namespace:
         "--check", metavar="COMMAND", help="must succeed with each upgraded cluster's KUBECONFIG"
     )
     waves.add_argument("--yes", action="store_true", help="do not ask")
+    deployer = commands.add_parser("argocd", help="keep Argo CD's cluster Secrets current")
+    _add_login_arguments(deployer, "argocd")
+    deployer.add_argument(
+        "--cluster-role", default=argocd.ROLE, help=f"its rights there; default: {argocd.ROLE}"
+    )
+    deployer.add_argument(
+        "--only-in",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="these rights in this namespace only; may be repeated",
+    )
     return parser.parse_args()
+
+
+def _add_login_arguments(parser: argparse.ArgumentParser, namespace: str) -> None:
+    parser.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
+    parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    parser.add_argument(
+        "--namespace", default=namespace, help=f"its namespace there; default: {namespace}"
+    )
+    parser.add_argument("--hours", type=_hours, default=24, help="life of the tokens; default: 24")
+    parser.add_argument(
+        "--remove-gone", action="store_true", help="remove the Secrets of clusters that are gone"
+    )
 
 
 if __name__ == "__main__":

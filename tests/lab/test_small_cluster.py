@@ -784,6 +784,78 @@ def test_the_fleet_shows_the_newest_backup(cluster: Cluster) -> None:
     assert small["newestBackupPlace"] == "disk"
 
 
+def as_argo_cd(cluster: Cluster, *arguments: str) -> str:
+    """Run kubectl with what Argo CD's cluster Secret holds; empty when it is refused."""
+    read = cluster.kubectl("-n", "argocd", "get", "secret", "fleet-small", "-o", "json")
+    data = {key: base64.b64decode(text) for key, text in json.loads(read)["data"].items()}
+    config = json.loads(data["config"])
+    login = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [
+            {
+                "name": "c",
+                "cluster": {
+                    "server": data["server"].decode(),
+                    "certificate-authority-data": config["tlsClientConfig"]["caData"],
+                },
+            }
+        ],
+        "users": [{"name": "u", "user": {"token": config["bearerToken"]}}],
+    }
+    file = cluster.stack.folder / "argocd"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(login))
+    return run("kubectl", *arguments, check=False, KUBECONFIG=str(file))
+
+
+def test_argo_cd_gets_a_token_that_deploys_and_ends(cluster: Cluster) -> None:
+    keep = ("argocd", "small", "--admin", "small")
+    cluster.kubectl("create", "namespace", "argocd")
+    said = cluster.fleet(*keep, "--hours", "1")
+    assert said.startswith("small: a new token ends ")
+    can = functools.partial(as_argo_cd, cluster, "auth", "can-i")
+    assert can("create", "deployments", "-n", "kube-system") == "yes\n"
+    assert can("create", "clusterroles") == can("list", "nodes") == "no\n"
+    version = ("-n", "argocd", "get", "secret", "fleet-small", "-o", "jsonpath={.metadata}")
+    before = cluster.kubectl(*version)
+    # The same token: nothing is written.
+    assert cluster.fleet(*keep, "--hours", "1") == said.replace("a new", "its")
+    assert cluster.kubectl(*version) == before
+
+    cluster.fleet(*keep, "--cluster-role", "edit", "--only-in", "default")
+    assert can("create", "deployments", "-n", "kube-system") == "no\n"
+    assert can("create", "deployments", "-n", "default") == "yes\n"
+    assert can("create", "rolebindings", "-n", "default") == "no\n"
+
+    # Its account is made again: a token of the last one is refused, also before it ends.
+    cluster.kubectl("delete", "namespace", "openstack-kubernetes-fleet")
+    until(lambda: can("list", "pods") == "", "the end of the token", 60)
+    assert cluster.fleet(*keep).startswith("small: a new token ends ")
+    assert can("create", "deployments", "-n", "kube-system") == "yes\n"
+
+
+def test_argo_cds_secret_of_a_cluster_that_is_gone_is_removed_on_demand(cluster: Cluster) -> None:
+    words = ("-n", "argocd", "get", "secret", "fleet-gone", "-o", "name")
+    gone = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "fleet-gone",
+            "namespace": "argocd",
+            "labels": {"openstack-kubernetes-fleet": "argocd"},
+            "annotations": {"openstack-kubernetes-stack": "gone"},
+        },
+    }
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(gone))
+    keep = ("argocd", "small", "--admin", "small")
+    assert "gone: its stack is gone; `--remove-gone` removes" in cluster.fleet(*keep)
+    assert cluster.kubectl(*words)
+    assert "the Secret fleet-gone is removed" in cluster.fleet(*keep, "--remove-gone")
+    assert cluster.kubectl(*words, check=False) == ""
+    cluster.kubectl("delete", "namespace", "argocd", "openstack-kubernetes-fleet")
+
+
 def test_the_fleet_shows_drift_until_an_update_repairs_it(cluster: Cluster) -> None:
     cluster.up("--refresh")
     with cluster.configured_in_the_checkout():

@@ -118,7 +118,13 @@ class Fleet:
 
     def sealed(self, name: str) -> None:
         """Add a stack that cannot be decrypted."""
-        self._names.append(name)
+        if name not in self._names:
+            self._names.append(name)
+        self.write("stack-ls-none", [{"name": each} for each in self._names])
+
+    def gone(self, name: str) -> None:
+        """Remove a stack."""
+        self._names.remove(name)
         self.write("stack-ls-none", [{"name": each} for each in self._names])
 
     def empty(self, name: str) -> None:
@@ -143,7 +149,11 @@ class Fleet:
         The API answers from a file, `NAME.api`.
         """
         file = self.write(f"{name}.api", {**ANSWERS, **answers})
-        url = self._servers.enter_context(kubernetes_api(_api(file), self._pem))
+        return self.api(name, _api(file), result=result)
+
+    def api(self, name: str, handler: type[Silent], *, result: str = "succeeded") -> str:
+        """Add a stack whose cluster has this API; returns its URL."""
+        url = self._servers.enter_context(kubernetes_api(handler, self._pem))
         self.stack(name, url, result=result)
         return url
 

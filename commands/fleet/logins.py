@@ -1,0 +1,219 @@
+"""Logins of a program in the admin cluster at the other clusters, in Secrets that it reads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+
+from commands.fleet import accounts, objects
+from commands.fleet.accounts import Account, AccountError, Token
+from commands.fleet.clusters import trouble
+from commands.fleet.stacks import StackError, outputs
+from commands.kubernetes_api import Administrator, KubeconfigError
+from commands.pulumi_cli import PulumiError
+
+# Annotations of the Secrets.
+STACK = "openstack-kubernetes-stack"
+HOURS = "openstack-kubernetes-token-hours"
+
+# Each waits for a program of Pulumi's, which takes half a core for a second.
+_AT_A_TIME = 8
+
+
+class LoginError(Exception):
+    """The admin cluster cannot keep any login."""
+
+
+class NotNeededError(Exception):
+    """The program has no use for this cluster; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """The way into a cluster."""
+
+    stack: str
+    server: str
+    ca_data: str
+    """The cluster's CA, as a kubeconfig has it."""
+    token: Token
+
+
+class Program(Protocol):
+    """A program in the admin cluster."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace, with the Secrets."""
+
+    @property
+    def account(self) -> Account:
+        """Its account in each cluster."""
+
+    @property
+    def collections(self) -> Sequence[str]:
+        """The API's paths of all that it has for each cluster; Secrets come first."""
+
+    def check(self, api: httpx.Client) -> None:
+        """Raise NotNeededError if it has no use for this cluster."""
+
+    def documents(self, name: str, login: Login) -> Sequence[Mapping[str, Any]]:
+        """Its objects of this name for a cluster, one for each collection."""
+
+    def token(self, data: Mapping[str, str]) -> str:
+        """The token in the data of a Secret, or a LookupError or ValueError."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line about a cluster."""
+
+    text: str
+    failed: bool = False
+
+
+class Logins:
+    """The logins of one program."""
+
+    def __init__(self, program: Program, admin: str, hours: int) -> None:
+        """Read the present ones.
+
+        Raises:
+            LoginError: if the admin cluster does not answer, or has no such namespace.
+            PulumiError, StackError, KubeconfigError: if its stack tells no way into it.
+        """
+        self._program = program
+        self._hours = hours
+        self._admin_name = admin
+        self._admin = Administrator.of(outputs(admin)["kubeconfig"]).client()
+        label = f"{accounts.LABEL}={program.account.name}"
+        with self._asking_admin():
+            if not objects.exists(self._admin, f"/api/v1/namespaces/{program.namespace}"):
+                raise LoginError(f"{admin} has no namespace {program.namespace}")
+            found = objects.labelled(self._admin, program.collections[0], label)
+        annotated = ((each["metadata"].get("annotations", {}), each) for each in found)
+        self._secrets = {marks[STACK]: each for marks, each in annotated if STACK in marks}
+
+    @property
+    def stacks(self) -> Sequence[str]:
+        """The stacks whose clusters have a login."""
+        return sorted(self._secrets)
+
+    def keep(self, stack: str, *, remove_gone: bool) -> Line:
+        """Make or renew the login at a cluster; tell or remove that of one that is gone."""
+        try:
+            return Line(f"{stack}: {self._kept(stack)}")
+        except (NotNeededError, StackError) as error:
+            return self.gone(stack, str(error), remove=remove_gone)
+        except httpx.HTTPError as error:
+            return Line(f"{stack}: {trouble(error)}", failed=True)
+        except (AccountError, KubeconfigError, LoginError, PulumiError) as error:
+            return Line(f"{stack}: {' '.join(str(error).split())}", failed=True)
+
+    def gone(self, stack: str, why: str, *, remove: bool) -> Line:
+        """Tell of a cluster that needs no login, and remove it if that is wanted."""
+        if stack not in self._secrets:
+            return Line(f"{stack}: left out: {why}")
+        name = self._secrets[stack]["metadata"]["name"]
+        if not remove:
+            return Line(f"{stack}: {why}; `--remove-gone` removes the Secret {name}")
+        try:
+            with self._asking_admin():
+                # The Secret last: it is what another run would look for.
+                for collection in reversed(self._program.collections):
+                    objects.delete(self._admin, collection, name)
+        except LoginError as error:
+            return Line(f"{stack}: {error}", failed=True)
+        return Line(f"{stack}: {why}; the Secret {name} is removed")
+
+    def _kept(self, stack: str) -> str:
+        administrator = Administrator.of(outputs(stack)["kubeconfig"])
+        with administrator.client() as api:
+            self._program.check(api)
+            accounts.keep(api, self._program.account)
+            token = self._usable(stack, api)
+            renewed = token is None
+            if token is None:
+                token = accounts.token(api, self._program.account, self._hours)
+        login = Login(
+            stack=stack,
+            server=administrator.cluster["server"],
+            ca_data=administrator.cluster["certificate-authority-data"],
+            token=token,
+        )
+        with self._asking_admin():
+            documents = self._program.documents(object_name(stack), login)
+            for collection, document in zip(self._program.collections, documents, strict=True):
+                objects.apply(self._admin, collection, self._marked(stack, document))
+        return f"{'a new' if renewed else 'its'} token ends {token.ends:%Y-%m-%d %H:%M} UTC"
+
+    def _usable(self, stack: str, api: httpx.Client) -> Token | None:
+        """The present token, if there is no need for another one."""
+        secret = self._secrets.get(stack)
+        if secret is None or secret["metadata"]["annotations"].get(HOURS) != str(self._hours):
+            return None
+        try:
+            data = {key: b64decode(text).decode() for key, text in secret["data"].items()}
+            token = Token.of(self._program.token(data))
+        except (LookupError, ValueError):
+            return None
+        usable = token.fresh and accounts.accepts(api, self._program.account, token)
+        return token if usable else None
+
+    def _marked(self, stack: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = {
+            **document["metadata"],
+            "labels": {
+                accounts.LABEL: self._program.account.name,
+                **document["metadata"].get("labels", {}),
+            },
+            "annotations": {STACK: stack, HOURS: str(self._hours)},
+        }
+        return {**document, "metadata": metadata}
+
+    @contextmanager
+    def _asking_admin(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.HTTPError as error:
+            raise LoginError(f"{self._admin_name}: {trouble(error)}") from error
+
+
+def keep(
+    logins: Logins, stacks: Sequence[str], known: Collection[str], *, remove_gone: bool
+) -> Iterator[Line]:
+    """Keep the logins at these clusters, all at the same time; a line about each.
+
+    Those of stacks that are not known are gone.
+    """
+    lost = set(logins.stacks) - {*stacks, *known}
+    with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
+        yield from threads.map(lambda each: logins.keep(each, remove_gone=remove_gone), stacks)
+    for stack in sorted(lost):
+        yield logins.gone(stack, "its stack is gone", remove=remove_gone)
+
+
+def object_name(stack: str) -> str:
+    """A name for objects about this stack, which may have characters that none of theirs has."""
+    plain = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
+    if plain == stack:
+        return f"fleet-{stack}"
+    return f"fleet-{plain}-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
+
+
+def secret(name: str, data: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+    """A Secret of these texts."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "labels": dict(labels)},
+        "data": {key: b64encode(text.encode()).decode() for key, text in data.items()},
+    }
