@@ -75,5 +75,7 @@ pulumi.export("apiEndpoint", control_plane.endpoint)
 pulumi.export("kubeconfig", addons.kubeconfig)
 pulumi.export("gateways", gateway.machines)
 pulumi.export("nodes", [*control_plane.nodes, *(node for pool in pools for node in pool.nodes)])
+if addons.object_store is not None:
+    pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)
 pulumi.export("sshPrivateKey", pki.ssh_private_key)

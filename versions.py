@@ -44,5 +44,8 @@ FLUENT_BIT_CHART = "0.58.1"
 # Grafana's plugin for the logs.
 # renovate: datasource=github-releases depName=VictoriaMetrics/victorialogs-datasource
 VICTORIA_LOGS_DATASOURCE = "0.32.0"
+# The object store: ghcr.io/versity/versitygw.
+# renovate: datasource=github-releases depName=versity/versitygw
+VERSITYGW = "v1.8.0"
 # renovate: datasource=helm depName=kured registryUrl=https://kubereboot.github.io/charts
 KURED_CHART = "6.1.0"

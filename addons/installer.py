@@ -40,18 +40,22 @@ class Installer:
         after: Sequence[pulumi.Resource],
         security: str = "baseline",
         public: bool = False,
+        protect: bool = False,
     ) -> kubernetes.core.v1.Namespace:
         """Create a namespace with the Pod Security level that its pods need.
 
         Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
-        pod network than the program's own might not recognize nodes: there, everyone may.
+        pod network than the program's own might not recognize nodes: there, everyone may. With
+        `protect`, it is not deleted with what is in it.
         """
         namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",
             metadata=ObjectMetaArgs(
                 name=name, labels={"pod-security.kubernetes.io/enforce": security}
             ),
-            opts=self.options(),
+            opts=pulumi.ResourceOptions.merge(
+                self.options(), pulumi.ResourceOptions(protect=protect or None)
+            ),
         )
         if not public and self.settings.cni.kind == "cilium":
             self._isolate(name, [*after, namespace])

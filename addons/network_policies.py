@@ -18,6 +18,7 @@ _ADMITTED: Mapping[str, Sequence[str]] = {
     "kured": ("monitoring",),
     "logging": ("monitoring",),
     "monitoring": ("ingress", "kured"),
+    "object-store": (),
     "snapshots": (),
 }
 

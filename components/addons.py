@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -21,6 +22,7 @@ from addons import (
     metrics_server,
     monitoring,
     node_dns,
+    object_store,
     snapshot_schedules,
     snapshots,
 )
@@ -50,6 +52,8 @@ class Addons(pulumi.ComponentResource):
     objects: pulumi.Output[Sequence[pulumi.Resource]]
     # The administrator's, through the floating IP; known when the cluster accepts it.
     kubeconfig: pulumi.Output[str]
+    # What the users of the object store need, if there is one.
+    object_store: Mapping[str, Any] | None
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class Addons(pulumi.ComponentResource):
         ready = [*foundation, *(membership for _, membership in control_plane.memberships)]
         self._cluster_services(ready)
         self._services(ready)
+        self.object_store = self._object_store(ready)
         self.objects = _objects(self._installer.charts)
         self.register_outputs({})
 
@@ -217,6 +222,22 @@ class Addons(pulumi.ComponentResource):
                 prometheus_url=prometheus,
                 after=after_monitoring,
             )
+
+    def _object_store(self, after: Sequence[pulumi.Resource]) -> Mapping[str, Any] | None:
+        cluster, settings = self._context.cluster, self._settings.object_store
+        if not settings.enabled:
+            return None
+        address = object_store.StoreAddress(
+            addresses=[self._context.gateway.floating_ip, str(cluster.addresses.vip)],
+            names=[] if cluster.dns_name is None else [cluster.dns_name.rstrip(".")],
+        )
+        return object_store.install(
+            self._installer,
+            settings,
+            address=address,
+            protect=cluster.deletion_protection,
+            after=after,
+        )
 
     def _oidc_login(self) -> headlamp.OidcLogin | None:
         oidc = self._context.cluster.oidc

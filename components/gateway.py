@@ -189,6 +189,11 @@ class Gateway(pulumi.ComponentResource):
             "INGRESS_PROXY_PROTOCOL": cluster.addons.ingress.enabled,
             "METRICS": cluster.addons.monitoring.enabled,
         }
+        if cluster.addons.object_store.enabled:
+            variables |= {
+                "OBJECT_STORE_PORT": ports.OBJECT_STORE,
+                "OBJECT_STORE_NODE_PORT": ports.OBJECT_STORE_NODE_PORT,
+            }
         return {
             "ca.crt": self._context.pki.cluster_ca.public,
             "node.env": environment_file(variables),

@@ -10,6 +10,10 @@ HTTPS = 443
 INGRESS_HTTP = 30080
 INGRESS_HTTPS = 30443
 """NodePorts of the ingress controller, to which gateways send HTTP and HTTPS."""
+OBJECT_STORE = 7070
+"""The object store, at the floating IP."""
+OBJECT_STORE_NODE_PORT = 30070
+"""NodePort of the object store, to which gateways send what reaches that port."""
 NODE_PORTS = (30000, 32767)
 """The first and the last NodePort of Kubernetes."""
 

@@ -50,7 +50,7 @@ def rules(cluster: Cluster) -> list[Rule]:
     nodes = ("node", *map(str, cluster.machine_cidrs))
     return [
         *_from_users(cluster),
-        *_from_gateways(),
+        *_from_gateways(cluster),
         _tcp("control-plane", "control-plane", ports.ETCD_CLIENT, "etcd", last=ports.ETCD_PEER),
         *(_from_load_balancers() if cluster.addons.octavia else ()),
         *(rule for source in nodes for rule in _from_nodes(source)),
@@ -71,15 +71,19 @@ def _from_users(cluster: Cluster) -> Iterator[Rule]:
     for cidr in dict.fromkeys(map(str, cluster.ingress_sources)):
         yield _tcp("gateway", cidr, ports.HTTP, "ingress")
         yield _tcp("gateway", cidr, ports.HTTPS, "ingress")
+    for cidr in dict.fromkeys(map(str, cluster.object_store_sources)):
+        yield _tcp("gateway", cidr, ports.OBJECT_STORE, "object store")
 
 
-def _from_gateways() -> Iterator[Rule]:
+def _from_gateways(cluster: Cluster) -> Iterator[Rule]:
     yield Rule(role="gateway", source="gateway", protocol="vrrp", why="which gateway has the VIP")
     yield _tcp("gateway", "gateway", ports.SSH, "SSH")
     yield _tcp("gateway", "gateway", ports.GATEWAY_STATUS, "whether a gateway may reboot")
     yield _tcp("node", "gateway", ports.SSH, "SSH")
     yield _tcp("node", "gateway", ports.INGRESS_HTTP, "ingress")
     yield _tcp("node", "gateway", ports.INGRESS_HTTPS, "ingress")
+    if cluster.addons.object_store.enabled:
+        yield _tcp("node", "gateway", ports.OBJECT_STORE_NODE_PORT, "object store")
     yield _tcp("control-plane", "gateway", ports.API, "API")
 
 

@@ -39,6 +39,9 @@ Docs and every other setting: docs/configuration.md, and Pulumi.admin.yaml as a 
 See what the cluster would be made of with `pulumi preview`.
 """
 
+# What the stack `admin` switches on: other clusters have no use for it.
+_ON = "addons.objectStore.enabled"
+
 # The only key whose default is not in the models.
 _STACK_NAME = "clusterName"
 
@@ -124,8 +127,11 @@ def _engine_type(key: Key) -> dict[str, object]:
     return {} if key.item_kind == "string" else {"type": "array", "items": {"type": key.item_kind}}
 
 
-def _commented(text: str, indent: str) -> str:
-    return "\n".join(f"{indent}#{line}" for line in text.splitlines())
+def _commented(key: Key) -> Iterator[str]:
+    """The lines of one key, commented out but for those that lead to what is switched on."""
+    for line in filter(None, _in_stack(key)):
+        on = key.path == _ON or _ON.startswith(f"{key.path}.")
+        yield f"  {line}" if on and not line.lstrip().startswith("#") else f"  #{line}"
 
 
 def _in_stack(key: Key) -> Iterator[str]:
@@ -136,7 +142,7 @@ def _in_stack(key: Key) -> Iterator[str]:
     if key.type == "group":
         yield f"{pad}{name}:"
         return
-    value = _EXAMPLES.get(key.path, key.default)
+    value = True if key.path == _ON else _EXAMPLES.get(key.path, key.default)
     if isinstance(value, list | dict) and (len(_flow(value)) > _WIDTH // 2 or "\n" in str(value)):
         yield f"{pad}{name}:"
         yield from (f"{pad}  {line}" for line in _block(value).splitlines())
@@ -150,7 +156,7 @@ def admin_yaml() -> str:
         f"# {_NOTE}",
         "# The stack `admin`, and the template for others: copy this file to Pulumi.<stack>.yaml.",
         "# It has every key. A line that begins with `#` and no space shows the default or, if",
-        "# there is none, an example; remove the `#` to set it.",
+        "# there is none, an example; remove the `#` to set it. Only `admin` needs a store.",
         "config:",
         "  # Entry of clouds.yaml with the credentials. The OS_* variables and the other keys of",
         "  # the OpenStack provider work as well.",
@@ -159,14 +165,14 @@ def admin_yaml() -> str:
     must = ("image", "flavor")
     for group in _top_level():
         top = group[0]
-        body = "\n".join(line for key in group for line in _in_stack(key) if line)
         mandatory = (top.required and top.path != _STACK_NAME) or top.path in must
         lines += ["", f"  # {top.description}"]
-        lines.append(
-            "\n".join(f"  {line}" for line in body.splitlines())
-            if mandatory
-            else _commented(body, "  ")
-        )
+        for key in group:
+            lines += (
+                [f"  {line}" for line in _in_stack(key) if line]
+                if mandatory
+                else list(_commented(key))
+            )
     for name, description in SECRET_KEYS.items():
         lines += ["", f"  # {description}", f"  # pulumi config set --secret {name} < FILE"]
     return "\n".join(lines) + "\n"

@@ -9,15 +9,22 @@ from pydantic import Field, model_validator
 from config.base import Settings
 from config.values.kubernetes import Values, VolumeSize
 from config.values.labels import LabelValue, QualifiedName
-from config.values.network import DnsLabel, Url
+from config.values.network import COMMAS, LONGEST_LABEL, Cidr, DnsLabel, Url
 from config.values.repositories import ChartRepository, ImageRegistry
 from config.values.schedule import CronSchedule, Day, Period, TimeOfDay
-from config.values.text import Line, Name
+from config.values.text import Line, Name, matches
 
 # Minutes: the active gateway reboots only after the others.
 _SHORTEST_WINDOW = 60
 # The jobs of a CronJob have its name and 11 more characters, and must be DNS labels.
 _LONGEST_SCHEDULE = 52
+# Before the name of a cluster: the bucket's, which must be a DNS label too.
+ETCD_BUCKET = "etcd-"
+_LONGEST_OWNER = LONGEST_LABEL - len(ETCD_BUCKET)
+_BucketOwner = Annotated[
+    DnsLabel,
+    matches(rf".{{1,{_LONGEST_OWNER}}}", f"must have at most {_LONGEST_OWNER} characters"),
+]
 
 
 def _require_distinct(key: str, names: Sequence[str]) -> None:
@@ -204,6 +211,31 @@ class Logging(OptionalChartAddon):
     VictoriaLogs."""
 
 
+class ObjectStore(Settings):
+    """An object store with the S3 API for other clusters (versitygw): one bucket for Pulumi's state
+    and one for the etcd snapshots of each cluster. It is on a single volume, behind port 7070 of
+    the gateways; the stack's output `objectStore` has its keys. Keep the backups and the state of
+    the cluster that it runs in elsewhere."""
+
+    enabled: bool = False
+    """Install this add-on."""
+    clusters: tuple[_BucketOwner, ...] = ()
+    """Names of clusters that get a bucket of their own, `etcd-NAME`, and a key for it. A name that
+    is removed loses its key; its bucket stays."""
+    cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
+    """Networks that may reach port 7070; the default is `allowedCidrs`. Machines of other clusters
+    come with the external address of their router."""
+    storage_class: DnsLabel | None = None
+    """StorageClass of the volume; by default the default class."""
+    storage_size: VolumeSize = "20Gi"
+    """Size of the volume."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _require_distinct("clusters", self.clusters)
+        return self
+
+
 class Kured(OptionalChartAddon):
     """Reboots of machines that need one after updates: drained nodes (kured) and gateways, one at a
     time."""
@@ -261,6 +293,7 @@ class AddonsSettings(Settings):
     ingress: Ingress = Ingress()
     headlamp: Headlamp = Headlamp()
     logging: Logging = Logging()
+    object_store: ObjectStore = ObjectStore()
     kured: Kured = Kured()
 
     @property

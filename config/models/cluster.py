@@ -178,6 +178,14 @@ class Cluster(Settings):
         return self.allowed_cidrs if self.ingress_cidrs is None else self.ingress_cidrs
 
     @property
+    def object_store_sources(self) -> tuple[IPv4Network, ...]:
+        """Networks that may reach the object store; none if there is no object store."""
+        store = self.addons.object_store
+        if not store.enabled:
+            return ()
+        return self.allowed_cidrs if store.cidrs is None else store.cidrs
+
+    @property
     def machine_cidrs(self) -> tuple[IPv4Network, ...]:
         """The address of each machine that exists already, as a network."""
         machines = [machine for pool in self.worker_pools for machine in pool.machines]

@@ -89,6 +89,27 @@ def test_no_ingress_no_port_80(gateway: Callable[..., Machine]) -> None:
     assert "ingress-http\n" not in machine.read(HAPROXY)
 
 
+def test_the_object_store_is_behind_its_node_port(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(OBJECT_STORE_PORT="7070", OBJECT_STORE_NODE_PORT="30070")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    store = section(machine.read(HAPROXY), "listen object-store")
+    assert "bind 10.8.0.10:7070" in store
+    assert "server 10.8.0.21 10.8.0.21:30070" in store
+
+
+def test_the_object_store_gets_no_proxy_protocol_and_may_not_exist(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway(
+        OBJECT_STORE_PORT="7070", OBJECT_STORE_NODE_PORT="30070", INGRESS_PROXY_PROTOCOL="true"
+    )
+    machine.run("gateway/gateway.sh", "configure")
+    assert "proxy" not in section(machine.read(HAPROXY), "listen object-store")
+    without = gateway()
+    without.run("gateway/gateway.sh", "configure")
+    assert "object-store" not in without.read(HAPROXY)
+
+
 def test_ports_are_those_of_node_env(gateway: Callable[..., Machine]) -> None:
     ports = {key: str(int(value) + 10000) for key, value in COMMON.items() if "_PORT" in key}
     machine = gateway(**ports, METRICS="true")
@@ -289,7 +310,10 @@ def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
 def test_haproxy_itself_takes_the_configuration(
     gateway: Callable[..., Machine], tmp_path: Path, switch: str
 ) -> None:
-    machine = gateway(INGRESS_PROXY_PROTOCOL=switch, METRICS=switch)
+    store = {"OBJECT_STORE_PORT": "7070", "OBJECT_STORE_NODE_PORT": "30070"}
+    machine = gateway(
+        INGRESS_PROXY_PROTOCOL=switch, METRICS=switch, **(store if switch == "true" else {})
+    )
     certificate = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
          "-nodes", "-keyout", tmp_path / "key", "-subj", "/CN=test", "-days", "1"],

@@ -131,7 +131,7 @@ class Cloud(Mocks):
             case "SelfSignedCert" | "LocallySignedCert":
                 state["certPem"] = f"{args.name} certificate\n"
             case "RandomBytes":
-                state["base64"] = f"{args.name} bytes"
+                state |= {"base64": f"{args.name} bytes", "hex": f"{args.name} digits"}
             case "CertRequest":
                 state["certRequestPem"] = f"{args.name} request\n"
             case "Port":

@@ -38,12 +38,11 @@ def stack_file(uncomment: str | None = None) -> dict[str, Any]:
     lines: list[str] = []
     inside = False
     for line in Path(ROOT / "Pulumi.admin.yaml").read_text().splitlines():
-        if line.startswith(f"  #{PROJECT}:"):
+        if line.startswith((f"  #{PROJECT}:", f"  {PROJECT}:")):
             inside = line.split(":")[1] == uncomment
         if inside and line.startswith("  #") and not line.startswith("  # "):
             lines.append("  " + line[3:])
         elif not line.startswith("  #"):
-            inside = False
             lines.append(line)
     values = yaml.safe_load("\n".join(lines))["config"]
     return {
@@ -54,7 +53,9 @@ def stack_file(uncomment: str | None = None) -> dict[str, Any]:
 
 
 def test_the_admin_stack_can_be_used_as_it_is() -> None:
-    assert load(stack_file(), "admin").cluster_name == "admin"
+    admin = load(stack_file(), "admin")
+    assert admin.cluster_name == "admin"
+    assert admin.addons.object_store.enabled
 
 
 @pytest.mark.parametrize("key", [field.alias for field in Cluster.model_fields.values()])

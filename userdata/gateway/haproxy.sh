@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# HAProxy of a gateway: the API, the ingress, SSH to each gateway, its status. Sourced by gateway.sh.
+# HAProxy of a gateway: the API, ingress, object store, SSH, its status. Sourced by gateway.sh.
 
 configure_haproxy() {
   step "HAProxy"
@@ -11,8 +11,12 @@ configure_haproxy() {
       haproxy_api 'inter 500ms fastinter 200ms downinter 500ms fall 2 rise 1' \
         "$VIP:$API_PORT" "127.0.0.1:$API_PORT" "127.0.0.1:$LOCAL_API_PORT"
     haproxy_status
-    haproxy_ingress http "$HTTP_PORT" "$INGRESS_HTTP_PORT"
-    haproxy_ingress https "$HTTPS_PORT" "$INGRESS_HTTPS_PORT"
+    local proxy=''
+    [[ ${INGRESS_PROXY_PROTOCOL:-false} != true ]] || proxy=' send-proxy-v2 check-send-proxy'
+    haproxy_node_port ingress-http "$HTTP_PORT" "$INGRESS_HTTP_PORT" "$proxy"
+    haproxy_node_port ingress-https "$HTTPS_PORT" "$INGRESS_HTTPS_PORT" "$proxy"
+    [[ -z ${OBJECT_STORE_PORT:-} ]] ||
+      haproxy_node_port object-store "$OBJECT_STORE_PORT" "$OBJECT_STORE_NODE_PORT"
     haproxy_ssh
   )
   haproxy_apply "$config"
@@ -34,17 +38,16 @@ EOT
   printf '  http-request return status 404\n'
 }
 
-# haproxy_ingress NAME PORT NODE_PORT: the ingress behind its node port.
-haproxy_ingress() {
-  local name=$1 port=$2 node_port=$3 proxy='' address
+# haproxy_node_port NAME PORT NODE_PORT [OPTIONS]: what is behind a node port.
+haproxy_node_port() {
+  local name=$1 port=$2 node_port=$3 options=${4:-} address
   [[ -n ${INGRESS_ADDRESSES:-} ]] || return 0
-  [[ ${INGRESS_PROXY_PROTOCOL:-false} != true ]] || proxy=' send-proxy-v2 check-send-proxy'
   cat <<EOT
 
-listen ingress-$name
+listen $name
   bind $VIP:$port
   balance leastconn
-  default-server check inter 2s fastinter 500ms downinter 1s fall 2 rise 1$proxy
+  default-server check inter 2s fastinter 500ms downinter 1s fall 2 rise 1$options
 EOT
   for address in $INGRESS_ADDRESSES; do
     printf '  server %s %s:%s\n' "$address" "$address" "$node_port"

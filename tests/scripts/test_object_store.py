@@ -1,0 +1,272 @@
+"""The object store's buckets: the script that creates them, and what versitygw makes of its pod."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.paths import BIN
+from tests.scripts.conftest import USERDATA
+from tests.smoke.live import until
+from tests.unit.test_addons import AddonsRun, install
+
+SCRIPT = USERDATA.parent / "addons/programs/create_buckets.sh"
+STORE = "demo-addons-object-store"
+CONTENT = "what is stored"
+CONTENT_SUM = hashlib.sha256(CONTENT.encode()).hexdigest()
+NO_BODY = hashlib.sha256().hexdigest()
+BUILT = sorted(BIN.glob("object-store-*/versitygw"))
+
+# A server that runs until it is ended, and an answer for each request, in order.
+FAKE = """\
+#!/bin/sh
+here=${0%/*}
+echo "$* $VGW_PORT $VGW_ADMIN_PORT" >>"$here/calls"
+if [ "$1" = posix ]; then
+  echo $$ >"$here/pid"
+  [ ! -e "$here/dies" ] || exit 1
+  exec sleep 60
+fi
+while [ ! -s "$here/pid" ]; do :; done
+read -r answer <"$here/answers"
+sed -i 1d "$here/answers"
+[ "$answer" != ok ] || exit 0
+echo "$answer" >&2
+exit 1
+"""
+
+
+class Fake:
+    """A folder with a versitygw that answers as it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        program = folder / "versitygw"
+        program.write_text(FAKE)
+        program.chmod(0o755)
+        sleep = folder / "sleep"
+        sleep.write_text(f'#!/bin/sh\n[ "$1" = 60 ] || exit 0\nexec {shutil.which("sleep")} 60\n')
+        sleep.chmod(0o755)
+
+    def run(self, *answers: str, buckets: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        (self.folder / "answers").write_text("".join(f"{each}\n" for each in answers))
+        return subprocess.run(
+            ["sh", SCRIPT, self.folder / "data", *buckets],
+            env={
+                "PATH": f"{self.folder}:{os.environ['PATH']}",
+                "ROOT_ACCESS_KEY": "root",
+                "ROOT_SECRET_KEY": "very-secret",
+                "VGW_REGION": "us-east-1",
+            },
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().splitlines()
+
+    def server_runs(self) -> bool:
+        return Path(f"/proc/{(self.folder / 'pid').read_text().strip()}").exists()
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    return Fake(tmp_path)
+
+
+REFUSED = "Patch: dial tcp 127.0.0.1:7071: connect: connection refused"
+OURS = "api error BucketAlreadyOwnedByYou: Your previous request succeeded"
+THEIRS = "api error BucketAlreadyExists: The requested bucket name is not available"
+
+
+def test_buckets_that_are_missing_are_created_by_a_server_on_the_loopback(fake: Fake) -> None:
+    done = fake.run(REFUSED, REFUSED, "ok", OURS, buckets=["state", "etcd-a"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "created the bucket state\n"
+    assert f"posix {fake.folder}/data 127.0.0.1:7070 127.0.0.1:7071" in fake.calls()
+    assert fake.calls()[-1].strip() == "admin create-bucket --bucket etcd-a --owner etcd-a"
+    assert not fake.server_runs()
+    assert "very-secret" not in "".join(fake.calls())
+
+
+@pytest.mark.parametrize("answer", [THEIRS, "api error InternalError: no attributes"])
+def test_what_else_the_store_says_ends_the_script_with_the_reason(fake: Fake, answer: str) -> None:
+    done = fake.run("ok", answer, buckets=["state", "etcd-a"])
+    assert done.returncode != 0
+    assert f"the bucket etcd-a cannot be created: {answer}" in done.stderr
+    assert not fake.server_runs()
+
+
+def test_a_store_that_never_answers_is_given_up(fake: Fake) -> None:
+    done = fake.run(*[REFUSED] * 60, buckets=["state"])
+    assert done.returncode != 0
+    assert "cannot be created" in done.stderr
+
+
+def test_a_store_that_ends_is_not_waited_for(fake: Fake) -> None:
+    (fake.folder / "dies").touch()
+    done = fake.run(*[REFUSED] * 60, buckets=["state"])
+    assert done.returncode != 0
+    assert len(fake.calls()) < 10
+
+
+class Pod:
+    """The pod that an update creates, its containers as processes on this machine."""
+
+    def __init__(self, made: AddonsRun, folder: Path, program: Path) -> None:
+        spec = made.one("v1:Deployment", STORE).inputs["spec"]
+        self._spec: Mapping[str, Any] = spec["template"]["spec"]
+        self._made = made
+        self._folder = folder
+        self._path = f"{program.parent}:{os.environ['PATH']}"
+        self._server: subprocess.Popen[bytes] | None = None
+        self.certificate = folder / "certificate/tls.crt"
+        for volume in self._spec["volumes"]:
+            (folder / volume["name"]).mkdir(exist_ok=True)
+        self._write("users", "Secret", f"{STORE}-users")
+        self._write("script", "ConfigMap", STORE)
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1",
+             "-keyout", self.certificate.with_name("tls.key"), "-out", self.certificate],
+            capture_output=True, check=True,
+        )  # fmt: skip
+
+    def _write(self, volume: str, kind: str, name: str) -> None:
+        for path, text in self._made.one(f"v1:{kind}", name).inputs["data"].items():
+            content = base64.b64decode(text) if kind == "Secret" else text.encode()
+            (self._folder / volume / path).write_bytes(content)
+
+    def _command(self, container: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+        places = {
+            mount["mountPath"]: str(self._folder / mount["name"])
+            for mount in container["volumeMounts"]
+        }
+
+        def here(text: str) -> str:
+            for place, folder in places.items():
+                if text.startswith(place):
+                    return folder + text.removeprefix(place)
+            return text
+
+        environment = {"PATH": self._path}
+        for each in container["env"]:
+            name = each["name"]
+            if "value" in each:
+                environment[name] = here(each["value"])
+            else:
+                reference = each["valueFrom"]["secretKeyRef"]
+                secret = f"demo-addons-{reference['name']}"
+                environment[name] = self._made.file(secret, reference["key"])
+        return [here(each) for each in container["command"]], environment
+
+    def start(self) -> None:
+        (first,) = self._spec["initContainers"]
+        command, environment = self._command(first)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        (server,) = self._spec["containers"]
+        command, environment = self._command(server)
+        with (self._folder / "log").open("a") as log:
+            self._server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        health = f"https://127.0.0.1:7070{server['readinessProbe']['httpGet']['path']}"
+        ask = ["curl", "-sf", "--noproxy", "*", "--cacert", str(self.certificate), health]
+        until(lambda: not subprocess.run(ask, check=False).returncode, "the store", 30)
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+
+    def ask(self, user: str, path: str, *options: str, secret: str | None = None) -> str:
+        """Send a signed request, as the scripts of backups do; returns status and answer."""
+        accounts = json.loads(self._made.file(f"{STORE}-users", "users.json"))["accessAccounts"]
+        secret = secret or accounts[user]["secret"]
+        return self._curl(user, secret, path, *options)
+
+    def ask_as_root(self, path: str, *options: str) -> str:
+        return self._curl("root", self._made.file(f"{STORE}-root", "secret"), path, *options)
+
+    def _curl(self, user: str, secret: str, path: str, *options: str) -> str:
+        return subprocess.run(
+            ["curl", "-s", "--noproxy", "*", "--cacert", str(self.certificate),
+             "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{user}:{secret}",
+             "--header", f"x-amz-content-sha256: {CONTENT_SUM if options == PUT else NO_BODY}",
+             "--write-out", "%{http_code}", f"https://127.0.0.1:7070{path}", *options],
+            input=CONTENT, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+
+PUT = ("--upload-file", "-")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Pod]]:
+    """Starts the store, again after another time: what it stores is kept."""
+    program = shutil.which("versitygw") or next(map(str, BUILT), None)
+    if program is None:
+        pytest.skip("there is no versitygw here: tests/lab/test_backup.py builds it")
+    folder = tmp_path_factory.mktemp("store")
+    running: list[Pod] = []
+
+    def start(*clusters: str) -> Pod:
+        for each in running:
+            each.kill()
+        made = install({"objectStore": {"enabled": True, "clusters": [*clusters]}})
+        pod = Pod(made, folder, Path(program))
+        running.append(pod)
+        pod.start()
+        return pod
+
+    yield start
+    for each in running:
+        each.kill()
+
+
+class TestVersitygw:
+    def test_each_user_has_its_own_bucket_and_sees_no_other(
+        self, store: Callable[..., Pod]
+    ) -> None:
+        pod = store("a", "b")
+        for user in ("pulumi-state", "etcd-a", "etcd-b"):
+            assert pod.ask(user, f"/{user}/folder/object", *PUT).endswith("200")
+            assert pod.ask(user, f"/{user}/folder/object") == f"{CONTENT}200"
+            listed = pod.ask(user, "/")
+            assert f"<Name>{user}</Name>" in listed
+            assert listed.count("<Name>") == 1
+        for path in ("/etcd-b/folder/object", "/etcd-b?list-type=2", "/pulumi-state?list-type=2"):
+            assert "<Code>AccessDenied</Code>" in pod.ask("etcd-a", path)
+        assert "AccessDenied" in pod.ask("etcd-a", "/etcd-b/folder/another", *PUT)
+        assert "AccessDenied" in pod.ask("etcd-a", "/etcd-b/folder/object", "-X", "DELETE")
+        assert pod.ask("etcd-b", "/etcd-b/folder/object") == f"{CONTENT}200"
+
+    def test_no_one_makes_buckets_or_guesses_keys(self, store: Callable[..., Pod]) -> None:
+        pod = store("a", "b")
+        assert "AccessDenied" in pod.ask("etcd-a", "/etcd-c", "-X", "PUT")
+        assert "SignatureDoesNotMatch" in pod.ask("etcd-a", "/etcd-a?list-type=2", secret="wrong")
+        assert "InvalidAccessKeyId" in pod.ask("etcd-c", "/etcd-c?list-type=2", secret="none")
+
+    def test_users_are_not_administered_where_others_are_served(
+        self, store: Callable[..., Pod]
+    ) -> None:
+        answer = store("a", "b").ask_as_root("/list-users", "-X", "PATCH")
+        assert "etcd-a" not in answer
+        assert not answer.endswith("200")
+
+    def test_a_killed_store_comes_back_with_its_objects_and_a_new_bucket(
+        self, store: Callable[..., Pod]
+    ) -> None:
+        assert store("a").ask("etcd-a", "/etcd-a/kept", *PUT).endswith("200")
+        pod = store("a", "c")
+        assert pod.ask("etcd-a", "/etcd-a/kept") == f"{CONTENT}200"
+        assert pod.ask("etcd-c", "/etcd-c/object", *PUT).endswith("200")
