@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from lab import object_store as versitygw
 from lab.console import step
 from lab.image import base, debian, oci, programs, versions
 from lab.image.oci import Image, Layer, LayerWriter
@@ -156,6 +157,21 @@ def addons() -> Path:
 
     inputs = [*(folder.name for folder in folders.values()), versions.PYTHON]
     return _archive("addons", inputs, images)
+
+
+def object_store() -> Path:
+    """versitygw with a shell, as its official image has one."""
+    program = versitygw.program()
+
+    def images() -> Iterable[Image]:
+        name = "versitygw"
+        yield Image(
+            name=f"ghcr.io/versity/{name}:{versions.VERSITYGW}",
+            layers=[debian.busybox(), _static(), _layer({f"usr/local/bin/{name}": program})],
+            entrypoint=[f"/usr/local/bin/{name}"],
+        )
+
+    return _archive("object-store", [program.parent.name], images)
 
 
 def fetched() -> list[Path]:

@@ -34,7 +34,7 @@ def build(releases: Sequence[str], *, addons: bool = False) -> Path:
         programs.build_all(releases)
         system.result()
     parts = [archives.kubernetes(release) for release in releases]
-    parts += [archives.cilium(), archives.openstack(), archives.tests()]
+    parts += [archives.cilium(), archives.openstack(), archives.object_store(), archives.tests()]
     if addons:
         parts += [archives.addons(), *archives.fetched()]
     key = _fingerprint(releases, parts)

@@ -24,6 +24,8 @@ CSI_SIDECARS = {
     "csi-resizer": ("v1.14.0", "v1.14.0"),
     "csi-snapshotter": ("v8.4.0", "v8.3.0"),
 }
+# The object store, an add-on whose module the lab has anyway (lab/object_store).
+VERSITYGW = "v1.8.0"
 # Optional add-ons (`lab image --addons`), by the tags in their charts; the versions of Prometheus'
 # module have another scheme.
 PROMETHEUS = ("v3.14.0-distroless", "v0.314.0")

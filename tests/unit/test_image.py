@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import versions as cluster_versions
-from lab import gobuild
+from lab import gobuild, object_store
 from lab.image import debian, programs, versions
 from lab.image.charts import _OWN
 from lab.image.oci import Image, Layer, LayerWriter, write_archive
@@ -171,6 +171,13 @@ def test_the_modules_are_at_the_listed_versions(module: str, path: str, version:
 
 def test_the_image_that_takes_snapshots_has_the_tag_that_clusters_ask_for() -> None:
     assert versions.PYTHON == cluster_versions.SNAPSHOT_PYTHON
+
+
+def test_the_object_store_has_the_tag_that_clusters_ask_for() -> None:
+    assert versions.VERSITYGW == cluster_versions.VERSITYGW
+    assert f"github.com/versity/versitygw {versions.VERSITYGW}" in required(
+        str(object_store.MODULE)
+    )
 
 
 def test_our_own_charts_have_the_names_of_their_folders() -> None:
