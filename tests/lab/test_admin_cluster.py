@@ -1,0 +1,229 @@
+"""An admin cluster with an object store, and another cluster whose backups are in it.
+
+The store has the state of a stack, too. It outlives its pod and its node; then the admin cluster is
+destroyed and made again, with other keys, while the other one runs on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import image, settings, toolchain
+from lab.cloud import namespace
+from tests.lab.cluster import Cluster, left_in_project, run
+from tests.lab.poll import Poll
+from tests.smoke.live import until
+
+CONTROL_PLANE, WORKER = "shop-control-plane-0", "hub-worker-0"
+BACKUP = "openstack-kubernetes-backup.service"
+PROOF = "openstack-kubernetes-backup-proof.service"
+BACKUP_SH = "/usr/local/lib/openstack-kubernetes/current/backup/backup.sh"
+# The sum that signs a request without a body.
+NO_BODY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Cluster]:
+    """The admin cluster; it is destroyed at the end, also after a failure."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    store = {"enabled": True, "clusters": ["shop", "other"], "storageSize": "1Gi"}
+    made = Cluster("hub", {**keys, "addons": {**keys["addons"], "objectStore": store}})
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+@pytest.fixture(scope="module")
+def shop(hub: Cluster) -> Iterator[Cluster]:
+    """The other cluster."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    made = Cluster("shop", {**keys, "hostCidr": "10.8.4.0/22", "backup": backup(hub)})
+    made.set_secret("backupSecretKey", store(hub)["clusters"]["shop"]["secretKey"])
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for the CA and a Pulumi project."""
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "tiny", "runtime": "python"}))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with copies of the state, outside of the store."""
+    return tmp_path_factory.mktemp("copies")
+
+
+def store(hub: Cluster) -> dict[str, Any]:
+    """The output for the store's users."""
+    found: dict[str, Any] = hub.stack.outputs()["objectStore"]
+    return found
+
+
+def backup(hub: Cluster) -> dict[str, Any]:
+    """The key `backup` of the other cluster."""
+    return {"bucket": {**store(hub)["clusters"]["shop"]["bucket"], "keep": 20}}
+
+
+def ask(hub: Cluster, folder: Path, owner: str, bucket: str) -> str:
+    """List a bucket with the key of a cluster, and verify the store's certificate."""
+    told = store(hub)
+    ca = folder / "ca.crt"
+    ca.write_text(told["caCertificate"])
+    login = f'user = "etcd-{owner}:{told["clusters"][owner]["secretKey"]}"\n'
+    return run(
+        *("curl", "--silent", "--show-error", "--config", "-", "--cacert", str(ca)),
+        *("--aws-sigv4", "aws:amz:us-east-1:s3", "--header", f"x-amz-content-sha256: {NO_BODY}"),
+        f"{told['endpoint']}/{bucket}?list-type=2",
+        stdin=login,
+    )
+
+
+def pulumi(hub: Cluster, folder: Path, *words: str) -> str:
+    """Run Pulumi's CLI with its state in the store."""
+    told = store(hub)
+    (folder / "ca.crt").write_text(told["caCertificate"])
+    environment = {
+        **os.environ,
+        **toolchain.environment(),
+        "PULUMI_HOME": str(folder / "home"),
+        "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
+        "AWS_CA_BUNDLE": str(folder / "ca.crt"),
+        "AWS_ACCESS_KEY_ID": told["pulumi"]["accessKey"],
+        "AWS_SECRET_ACCESS_KEY": told["pulumi"]["secretKey"],
+    }
+    environment.pop("PULUMI_BACKEND_URL", None)
+    done = subprocess.run(
+        namespace.enter(
+            ["pulumi", *words, "--non-interactive"], environment={}, folder=folder
+        ),
+        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def take_backup(shop: Cluster) -> str:
+    """Run the service that the timer starts; returns its result."""
+    return shop.ssh(
+        CONTROL_PLANE, f"sudo systemctl start {BACKUP}; systemctl show -P Result {BACKUP}"
+    ).strip()
+
+
+def in_bucket(shop: Cluster) -> list[str]:
+    """Names of the snapshots in the bucket, as the cluster lists them."""
+    listed = shop.ssh(CONTROL_PLANE, f"sudo {BACKUP_SH} list 2>/dev/null")
+    return [name for name in listed.split() if name.endswith(".db.gz.cms.tar")]
+
+
+def store_answers(hub: Cluster, folder: Path) -> None:
+    until(lambda: "<ListBucketResult" in ask(hub, folder, "shop", "etcd-shop"), "the store", 300)
+
+
+def test_a_second_update_of_the_admin_cluster_changes_nothing(hub: Cluster) -> None:
+    assert hub.up() == {}
+
+
+def test_the_keys_are_secret_in_the_output(hub: Cluster) -> None:
+    keys = [each["secretKey"] for each in (store(hub)["pulumi"], *store(hub)["clusters"].values())]
+    shown = hub.stack.pulumi("stack", "output", "--json", capture=True).stdout
+    assert store(hub)["endpoint"] in shown
+    assert not [key for key in keys if key in shown]
+
+
+def test_snapshots_of_another_cluster_are_put_into_its_bucket_and_proved(shop: Cluster) -> None:
+    assert take_backup(shop) == "success"
+    assert in_bucket(shop)
+    shop.ssh(CONTROL_PLANE, f"sudo systemctl start {PROOF}")
+    told = shop.ssh(
+        CONTROL_PLANE, "cat /var/lib/openstack-kubernetes/metrics/backup-proof.prom"
+    ).splitlines()
+    assert [line for line in told if not line.startswith("#")]
+
+
+def test_a_key_opens_no_bucket_but_its_own(hub: Cluster, shop: Cluster, folder: Path) -> None:
+    assert f"{CONTROL_PLANE}.db.gz.cms.tar" in ask(hub, folder, "shop", "etcd-shop")
+    for owner, bucket in (("other", "etcd-shop"), ("shop", "etcd-other"), ("shop", "pulumi-state")):
+        assert "<Code>AccessDenied</Code>" in ask(hub, folder, owner, bucket)
+
+
+def test_the_state_of_a_stack_is_kept_there(
+    hub: Cluster, shop: Cluster, folder: Path, copies: Path
+) -> None:
+    pulumi(hub, folder, "login", store(hub)["pulumi"]["url"])
+    pulumi(hub, folder, "stack", "init", "tiny")
+    copy = copies / "tiny.json"
+    pulumi(hub, folder, "stack", "export", "--stack", "tiny", "--file", str(copy))
+    assert json.loads(copy.read_text())["deployment"]["manifest"]["time"]
+    assert "tiny" in pulumi(hub, folder, "stack", "ls", "--json")
+
+
+def test_the_store_comes_back_with_another_pod(hub: Cluster, shop: Cluster, folder: Path) -> None:
+    before = set(in_bucket(shop))
+    hub.kubectl("-n", "object-store", "delete", "pod", "--all", "--grace-period=0", "--force")
+    store_answers(hub, folder)
+    assert before <= set(in_bucket(shop))
+    assert take_backup(shop) == "success"
+
+
+def test_the_store_comes_back_on_another_machine(hub: Cluster, shop: Cluster, folder: Path) -> None:
+    before = set(in_bucket(shop))
+    run("openstack", "server", "delete", "--wait", WORKER)
+    hub.up("--refresh")
+    store_answers(hub, folder)
+    assert before <= set(in_bucket(shop))
+
+
+def test_the_other_cluster_runs_on_while_the_admin_cluster_is_made_again(
+    hub: Cluster, shop: Cluster, folder: Path
+) -> None:
+    keys = store(hub)["clusters"]["shop"]
+    with Poll(shop) as poll:
+        hub.destroy()
+        assert take_backup(shop) == "exit-code"
+        hub.up()
+    assert poll.longest < 10
+    assert shop.nodes() == {CONTROL_PLANE: True, "shop-worker-0": True}
+    store_answers(hub, folder)
+    assert store(hub)["clusters"]["shop"]["secretKey"] != keys["secretKey"]
+    assert take_backup(shop) == "exit-code"
+
+
+def test_with_its_new_settings_its_next_backup_succeeds(hub: Cluster, shop: Cluster) -> None:
+    shop.set_secret("backupSecretKey", store(hub)["clusters"]["shop"]["secretKey"])
+    shop.up(backup=backup(hub))
+    assert take_backup(shop) == "success"
+    assert in_bucket(shop)
+
+
+def test_the_state_comes_back_from_its_copy(hub: Cluster, folder: Path, copies: Path) -> None:
+    copy, again = copies / "tiny.json", copies / "again.json"
+    pulumi(hub, folder, "login", store(hub)["pulumi"]["url"])
+    pulumi(hub, folder, "stack", "init", "tiny")
+    pulumi(hub, folder, "stack", "import", "--stack", "tiny", "--file", str(copy))
+    pulumi(hub, folder, "stack", "export", "--stack", "tiny", "--file", str(again))
+    salts = [
+        json.loads(each.read_text())["deployment"]["secrets_providers"] for each in (copy, again)
+    ]
+    assert salts[0] == salts[1]
+
+
+def test_nothing_of_both_is_left(hub: Cluster, shop: Cluster) -> None:
+    shop.destroy()
+    hub.destroy()
+    assert left_in_project() == {}
