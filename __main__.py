@@ -16,6 +16,7 @@ from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs, immutable_settings
 from components.rollout import RolloutOrder
+from components.service_account_key import rotate_service_account_key
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
 
@@ -35,6 +36,7 @@ pki = Pki(
     administrators=cluster.rotation.administrators,
     backup_key=cluster.rotation.backup_key,
     encryption_key=cluster.rotation.encryption_key,
+    service_account_key=cluster.rotation.service_account_key,
     ssh_private_key=secrets.ssh_private_key,
     protect=cluster.deletion_protection,
 )
@@ -56,6 +58,7 @@ pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
     for pool in cluster.pools
 ]
+rotations = rotate_service_account_key(nodes, control_plane, pools)
 addons = Addons(
     f"{name}-addons",
     nodes,
@@ -64,7 +67,7 @@ addons = Addons(
     secrets=secrets,
 )
 keeper = keep_volumes(name, context, control_plane)
-everything = [network, pki, gateway, control_plane, *pools, addons, *keeper]
+everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]
 protect(name, cluster, everything, addons.objects)
 
 pulumi.export("immutableSettings", immutable_settings(cluster))

@@ -19,10 +19,11 @@ from components.kubeadm_files import (
     kubernetes_files,
 )
 from components.machine import Machine, MachineArgs, server_group
-from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext
+from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext, known_hosts
 from components.rollout import MachineOutput, Turns
 from components.ssh import Script, connection, environment_file, scripts
 from config import ports
+from config.models.cluster import Cluster
 from config.values.kubernetes import seconds
 
 
@@ -36,6 +37,9 @@ class ControlPlane(pulumi.ComponentResource):
     # The program's own, for that endpoint; known when the API has answered once.
     kubeconfig: pulumi.Output[str]
     memberships: Turns
+    members: Sequence[Node]
+    # What replaces keys when every control plane is a member.
+    rotations: Sequence[pulumi.Resource]
     nodes: Sequence[MachineOutput]
     # Of Kubernetes; known when every control plane has it. The engine takes the stack's outputs all
     # at once, so a run that fails here leaves those of the last good one.
@@ -60,24 +64,26 @@ class ControlPlane(pulumi.ComponentResource):
         memberships: list[tuple[str, pulumi.Resource]] = []
         nodes: list[MachineOutput] = []
         configured: list[pulumi.Resource] = []
-        machines: list[Machine] = []
+        members: list[Node] = []
         for index in range(cluster.control_plane_count):
             machine = self._machine(index, group, memberships)
             node = self._node(index, machine, configured[-1:], memberships[-1:])
             configured.append(node.configured)
             memberships.append((machine.name, node.membership))
-            machines.append(machine)
+            members.append(node)
             nodes.append(
                 {"name": machine.name, "role": "control-plane", "address": machine.address}
             )
         self.memberships = memberships
+        self.members = members
         self.nodes = nodes
         self.version = pulumi.Output.all(*(each.urn for _, each in memberships)).apply(
             lambda _: cluster.kubernetes_version
         )
         self.api_ready = self._wait_for_api(name)
-        if cluster.rotation.encryption_key > 1:
-            self._rotate_encryption_key(name, machines)
+        self.rotations = (
+            [self._rotate_encryption_key(name)] if cluster.rotation.encryption_key > 1 else []
+        )
         self.endpoint = context.endpoint
         self.kubeconfig = self.api_ready.id.apply(lambda _: context.kubeconfig)
         self.register_outputs({})
@@ -103,19 +109,13 @@ class ControlPlane(pulumi.ComponentResource):
             ),
         )
 
-    def _rotate_encryption_key(self, name: str, machines: Sequence[Machine]) -> None:
+    def _rotate_encryption_key(self, name: str) -> Script:
         """Rewrite all Secrets when every control plane can read what the new key encrypts."""
         context, cluster = self._context, self._context.cluster
         providers = encryption_providers(
             cluster.rotation.encryption_key, encrypt=cluster.encryption_at_rest
         )
-        known_hosts = [
-            pulumi.Output.format(
-                "{0} {1}\n", machine.address, machine.host_key.public_key_openssh.apply(str.strip)
-            )
-            for machine in machines
-        ]
-        Script(
+        return Script(
             f"{name}-encryption-key",
             "cluster/encryption-key.sh rotate",
             target=connection(context.gateway.ssh),
@@ -126,18 +126,16 @@ class ControlPlane(pulumi.ComponentResource):
                         **context.variables,
                         "NODE_NAME": name,
                         "SSH_USER": cluster.ssh_user,
-                        "CONTROL_PLANES": " ".join(
-                            map(str, cluster.addresses.control_planes[: len(machines)])
-                        ),
+                        "CONTROL_PLANES": control_plane_addresses(cluster),
                         "ENCRYPTION": " ".join(providers),
                     }
                 ),
                 "kubeconfig": context.gateway_kubeconfig,
                 "ssh_key": context.pki.ssh_private_key,
-                "known_hosts": pulumi.Output.all(*known_hosts).apply("".join),
+                "known_hosts": known_hosts(*(node.ssh for node in self.members)),
             },
             # A new machine knows all keys, and may have begun with a snapshot of an earlier one.
-            triggers=[machine.server.id for machine in machines],
+            triggers=[node.machine_id for node in self.members],
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
@@ -251,6 +249,11 @@ class ControlPlane(pulumi.ComponentResource):
             "Once it has: pulumi config rm --path controlPlane.beginEmpty"
         )
         return pulumi.Output.from_input("true")
+
+
+def control_plane_addresses(cluster: Cluster) -> str:
+    """`CONTROL_PLANES` of the scripts that ask all of them."""
+    return " ".join(map(str, cluster.addresses.control_planes[: cluster.control_plane_count]))
 
 
 def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:

@@ -54,17 +54,19 @@ def _certificate_names(cluster: Cluster, floating_ip: str) -> Sequence[str]:
 
 
 def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
-    """The CAs and the service-account key, below `pki/` as kubeadm names them."""
-    return {
+    """The CAs, below `pki/` as kubeadm names them, and every service-account key by its number."""
+    files: dict[str, pulumi.Input[str]] = {
         "pki/ca.crt": pki.cluster_ca.public,
         "pki/ca.key": pki.cluster_ca.private,
         "pki/front-proxy-ca.crt": pki.front_proxy_ca.public,
         "pki/front-proxy-ca.key": pki.front_proxy_ca.private,
         "pki/etcd/ca.crt": pki.etcd_ca.public,
         "pki/etcd/ca.key": pki.etcd_ca.private,
-        "pki/sa.pub": pki.service_account.public,
-        "pki/sa.key": pki.service_account.private,
     }
+    for generation, key in enumerate(pki.service_accounts, start=1):
+        files[f"service-account/{generation}.pub"] = key.public
+        files[f"service-account/{generation}.key"] = key.private
+    return files
 
 
 def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]:

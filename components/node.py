@@ -31,6 +31,17 @@ _MEMBERSHIP_SECONDS = 100 * 60
 CLUSTER_SCRIPTS = ("lib", "cluster")
 
 
+def known_hosts(*machines: SshTarget) -> pulumi.Output[str]:
+    """The host keys of these machines, as ssh reads them."""
+    lines = [
+        pulumi.Output.all(machine.address, machine.host_key).apply(
+            lambda both: f"{both[0]} {both[1].strip()}\n"
+        )
+        for machine in machines
+    ]
+    return pulumi.Output.all(*lines).apply("".join)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeContext(Context):
     """The context of control planes and workers."""
@@ -106,6 +117,9 @@ class Node:
 
     def __init__(self, context: NodeContext, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
         self.name = args.name
+        self.role = args.role
+        self.ssh = args.ssh
+        self.machine_id = args.machine_id
         variables = together(
             {
                 **context.variables,
@@ -166,7 +180,7 @@ class Node:
                 ),
                 "kubeconfig": context.gateway_kubeconfig,
                 "ssh_key": args.ssh.private_key,
-                "known_hosts": pulumi.Output.concat(args.address, " ", args.ssh.host_key),
+                "known_hosts": known_hosts(args.ssh),
             },
             triggers=[args.machine_id],
             opts=pulumi.ResourceOptions.merge(

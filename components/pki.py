@@ -74,8 +74,8 @@ class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
     `administrators` is the group of the administrator, who gets another key with another group.
-    `backup_key` and `encryption_key` are the generations of the keys of backups and of Secrets:
-    those before them stay as they are.
+    `backup_key`, `encryption_key` and `service_account_key` are the generations of the keys of
+    backups, of Secrets and of tokens: those before them stay as they are.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
     With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
     """
@@ -83,7 +83,8 @@ class Pki(pulumi.ComponentResource):
     cluster_ca: KeyPair
     etcd_ca: KeyPair
     front_proxy_ca: KeyPair
-    service_account: KeyPair
+    # Sign the tokens of service accounts: that of the first generation first.
+    service_accounts: Sequence[KeyPair]
     # What the program itself, its scripts and the add-ons use: no one else has it.
     program: Identity
     # What the user gets.
@@ -104,6 +105,7 @@ class Pki(pulumi.ComponentResource):
         administrators: str,
         backup_key: int,
         encryption_key: int,
+        service_account_key: int,
         ssh_private_key: pulumi.Output[str] | None,
         protect: bool,
         opts: pulumi.ResourceOptions | None = None,
@@ -119,10 +121,10 @@ class Pki(pulumi.ComponentResource):
         )
         self.etcd_ca = self._authority("etcd-ca", "etcd-ca")
         self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
-        service_account = self._key("service-account", self._kept)
-        self.service_account = KeyPair(
-            service_account.public_key_pem, service_account.private_key_pem
-        )
+        self.service_accounts = [
+            self._key_pair(_role("service-account", generation))
+            for generation in range(1, service_account_key + 1)
+        ]
         self.program = self._program()
         self.administrator = self._administrator(administrators)
         self.backups = [
@@ -160,6 +162,10 @@ class Pki(pulumi.ComponentResource):
         return tls.PrivateKey(
             f"{self._name}-{role}", algorithm="ECDSA", ecdsa_curve="P256", opts=opts or self._child
         )
+
+    def _key_pair(self, role: str) -> KeyPair:
+        key = self._key(role, self._kept)
+        return KeyPair(key.public_key_pem, key.private_key_pem)
 
     def _authority(self, role: str, common_name: str) -> KeyPair:
         key = self._key(role, self._kept)

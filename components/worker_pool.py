@@ -21,6 +21,7 @@ from config.models.machines import ExistingMachine, Pool
 class WorkerPool(pulumi.ComponentResource):
     """Workers that come up in parallel, and leave and roll `maxUnavailable` at a time."""
 
+    members: Sequence[Node]
     nodes: Sequence[MachineOutput]
 
     def __init__(
@@ -38,18 +39,22 @@ class WorkerPool(pulumi.ComponentResource):
         self._pool = pool
         self._control_plane = control_plane
         memberships: list[tuple[str, pulumi.Resource]] = []
+        members: list[Node] = []
         nodes: list[MachineOutput] = []
         if pool.count:
             group = server_group(name, pool.server_group_policy, self._child)
         for index in range(pool.count):
             machine = self._machine(index, group, memberships)
             node = self._server_node(machine, len(memberships))
+            members.append(node)
             memberships.append((machine.name, node.membership))
             nodes.append(self._output(machine.name, machine.address))
         for existing in pool.machines:
             node = self._existing_node(existing, memberships)
+            members.append(node)
             memberships.append((existing.name, node.membership))
             nodes.append(self._output(existing.name, str(existing.address)))
+        self.members = members
         self.nodes = nodes
         self.register_outputs({})
 

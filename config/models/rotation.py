@@ -29,6 +29,11 @@ class Rotation(Settings):
     `backup.bucket`. With the next number, new snapshots need the new key; older ones can still be
     restored, because the keys before it stay in the state."""
 
+    service_account_key: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the key that signs the tokens of service accounts. With the next number, the
+    pods' tokens are replaced, and then every token that the old key has signed is refused. Never go
+    back to a lower number."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

@@ -13,8 +13,10 @@ import pytest
 
 from lab import image, settings
 from lab.errors import LabError
+from tests.lab import kills
 from tests.lab.cluster import UP, Cluster, run
 from tests.lab.object_store import ObjectStore
+from tests.smoke.live import until
 
 CONTROL_PLANE = "rotation-control-plane-0"
 SECRETS = "/registry/secrets/"
@@ -219,3 +221,115 @@ def test_a_number_that_goes_back_is_refused_before_a_key_is_deleted(cluster: Clu
     assert_readable(cluster)
     cluster.up(rotation=rotation)
     cluster.kubectl("delete", "secrets", "-l", "test=rotation")
+
+
+# Its own copy of a token, which no one replaces.
+LEGACY = """
+apiVersion: v1
+kind: Secret
+metadata: {name: legacy, annotations: {kubernetes.io/service-account.name: default}}
+type: kubernetes.io/service-account-token
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeName: rotation-worker-0
+  containers:
+  - name: client
+    image: docker.io/lab/busybox:1
+    imagePullPolicy: Never
+    command: [sleep, infinity]
+"""
+
+
+@pytest.fixture
+def legacy(cluster: Cluster) -> Iterator[str]:
+    """The token in a Secret."""
+    cluster.kubectl("apply", "-f", "-", stdin=LEGACY)
+    until(lambda: legacy_token(cluster), "the token in the Secret", 60)
+    yield legacy_token(cluster)
+    cluster.kubectl("delete", "secret", "legacy")
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[None]:
+    """A pod that has a token."""
+    cluster.kubectl("apply", "-f", "-", stdin=POD)
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
+    yield
+    cluster.kubectl("delete", "pod", "client", "--now")
+
+
+def legacy_token(cluster: Cluster) -> str:
+    data = cluster.kubectl("get", "secret", "legacy", "-o", "jsonpath={.data.token}")
+    return base64.b64decode(data).decode()
+
+
+def token_of_pod(cluster: Cluster) -> str:
+    file = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    return cluster.kubectl("exec", "client", "--", "cat", file)
+
+
+def restarts_of_pod(cluster: Cluster) -> str:
+    return cluster.kubectl(
+        "get", "pod", "client", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"
+    )
+
+
+def accepts(cluster: Cluster, token: str) -> bool:
+    """Tell if the API knows whose token it is."""
+    server = f"--server={cluster.stack.outputs()['apiEndpoint']}"
+    command = ("kubectl", server, "--insecure-skip-tls-verify", f"--token={token}")
+    said = run(*command, "auth", "whoami", "-o", "json", check=False, KUBECONFIG="/dev/null")
+    return "system:serviceaccount:default:default" in said
+
+
+def accepted_keys(cluster: Cluster) -> int:
+    return len(json.loads(cluster.kubectl("get", "--raw", "/openid/v1/jwks"))["keys"])
+
+
+@pytest.mark.usefixtures("client")
+def test_another_service_account_key_refuses_old_tokens_when_no_one_is_seen_to_use_one(
+    cluster: Cluster, legacy: str
+) -> None:
+    made = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
+    of_pod = token_of_pod(cluster)
+    assert all(accepts(cluster, token) for token in (made, of_pod, legacy))
+
+    cluster.stack.configure({"rotation": {"serviceAccountKey": 2}})
+    with pytest.raises(LabError, match=r"tokens of the old key: default/legacy"):
+        cluster.stack.pulumi(*UP, capture=True)
+    assert accepted_keys(cluster) == 2
+    assert all(accepts(cluster, token) for token in (made, of_pod, legacy))
+
+    empty = '{"data": {"token": null}}'
+    cluster.kubectl("patch", "secret", "legacy", "--type=merge", "-p", empty)
+    cluster.up()
+    assert accepted_keys(cluster) == 1
+    assert not any(accepts(cluster, token) for token in (made, of_pod, legacy))
+    assert accepts(cluster, token_of_pod(cluster))
+    assert accepts(cluster, legacy_token(cluster))
+    assert restarts_of_pod(cluster) == "0"
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+@pytest.mark.usefixtures("client")
+@kills.SEEDED
+def test_a_killed_rotation_of_the_service_account_key_continues(
+    cluster: Cluster, seed: int
+) -> None:
+    old = token_of_pod(cluster)
+    for seconds in kills.draw(seed, 2, 30, 180):
+        if cluster.killed_up(seconds, rotation={"serviceAccountKey": 3}):
+            cluster.recover()
+        assert accepts(cluster, token_of_pod(cluster))
+    cluster.up()
+    assert accepted_keys(cluster) == 1
+    assert not accepts(cluster, old)
+    assert accepts(cluster, token_of_pod(cluster))
+    assert restarts_of_pod(cluster) == "0"
+    assert cluster.up() == {}

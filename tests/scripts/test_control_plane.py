@@ -81,8 +81,10 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         for name in ("kubeconfig", "kubeadm-init.yaml", "kubeadm-join.yaml", "etc/audit.yaml"):
             made.write(name, f"{name}\n")
         made.write("encryption.yaml", encryption_configuration(["c2VjcmV0"], encrypt=True))
-        for name in ("ca.crt", "ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"):
+        for name in ("ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key"):
             made.write(f"pki/{name}", "the CA\n")
+        for end in ("pub", "key"):
+            made.write(f"service-account/1.{end}", f"the {end}\n")
         made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
         made.answer("^kubelet --version", "Kubernetes v1.36.3\n")
         made.answer("config view --raw", "Q0E=")

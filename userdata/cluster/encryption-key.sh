@@ -16,6 +16,8 @@ source "$HERE/cluster/ssh.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/other-control-planes.sh
+source "$HERE/cluster/other-control-planes.sh"
 
 ROLE=control-plane
 
@@ -23,7 +25,7 @@ rotate() {
   local -a providers
   read -ra providers <<<"$ENCRYPTION"
   wait_for_api
-  refuse_other_control_planes
+  refuse_other_control_planes "could not read Secrets any more"
   step "phase 1 of 3: every API server can read what ${providers[0]} encrypts"
   on_every_control_plane encrypt read "${providers[0]}"
   step "phase 2 of 3: every API server encrypts with ${providers[0]}, and every Secret is encrypted with it"
@@ -32,18 +34,6 @@ rotate() {
     die "not every Secret is encrypted with ${providers[0]}: the reason is above. Every Secret can be read, and the next pulumi up continues"
   step "phase 3 of 3: the API servers know ${providers[*]} only"
   on_every_control_plane encrypt only "${providers[@]}"
-}
-
-# One that goes with this very update goes later, and would lose the Secrets.
-refuse_other_control_planes() {
-  local members name peers address
-  members=$(etcd_members) || die "etcd's members could not be listed, so no one knows whose API servers read Secrets"
-  while IFS=, read -r _ _ name peers _; do
-    address=${peers##*//}
-    address=${address%:*}
-    [[ " $CONTROL_PLANES " == *" $address "* ]] ||
-      die "the control plane${name:- that is joining} at $address is not in the configuration, and could not read Secrets any more: set controlPlaneCount to what it was, pulumi up, and then lower it"
-  done <<<"$members"
 }
 
 # on_every_control_plane VERB...: on all at the same time.

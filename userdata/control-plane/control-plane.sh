@@ -12,6 +12,10 @@
 #                                   this)
 #   control-plane.sh encrypt STEP NAME...
 #                                   a step of cluster/encryption-key.sh
+#   control-plane.sh service-account STEP KEY...
+#                                   a step of cluster/service-account-key.sh
+#   control-plane.sh pod-tokens replace|wait KEY...
+#                                   another one
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -42,10 +46,14 @@ source "$HERE/cluster/requests.sh"
 source "$HERE/cluster/client-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
 source "$HERE/cluster/serving-certificates.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/token-keys.sh
+source "$HERE/cluster/token-keys.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/clock.sh
 source "$HERE/node/clock.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
+source "$HERE/node/pod-tokens.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
 source "$HERE/node/metrics.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
@@ -70,6 +78,8 @@ source "$HERE/control-plane/alone.sh"
 source "$HERE/control-plane/others.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/secret-encryption.sh
 source "$HERE/control-plane/secret-encryption.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/service-account-key.sh
+source "$HERE/control-plane/service-account-key.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubernetes-files.sh
 source "$HERE/control-plane/kubernetes-files.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/static-pods.sh
@@ -110,7 +120,8 @@ FILES=$HERE/control-plane/files
 configure() {
   step "check what is here"
   local file
-  for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml encryption.yaml pki/ca.crt pki/ca.key; do
+  for file in ca.crt kubeconfig kubeadm-init.yaml kubeadm-join.yaml encryption.yaml pki/ca.crt pki/ca.key \
+    service-account/1.key service-account/1.pub; do
     [[ -s $FOLDER/$file ]] || die "$FOLDER has no $file"
   done
   refuse_lost_etcd_volume
@@ -158,7 +169,7 @@ require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | renew | defragment | encrypt | reset)
+  configure | alone | adopt | renew | defragment | encrypt | service-account | pod-tokens | reset)
     lock
     load_bucket
     case $VERB in
@@ -168,11 +179,13 @@ case $VERB in
       renew) renew ;;
       defragment) defragment ;;
       encrypt) encrypt "${@:2}" ;;
+      service-account) service_account "${@:2}" ;;
+      pod-tokens) pod_tokens "${@:2}" ;;
       reset) reset ;;
     esac
     ;;
   approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|pod-tokens|state|reset|mount" ;;
 esac

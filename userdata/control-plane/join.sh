@@ -51,6 +51,7 @@ join_once() {
     return 1
   }
   encrypt_as_the_others || return
+  sign_as_the_others || return
   at_exit "rm -f -- '$RUN_DIR/discovery.conf'"
   (umask 077 && discovery >"$RUN_DIR/discovery.conf")
   begin_attempt join

@@ -9,6 +9,7 @@ CLOUD=$KUBERNETES_DIR/cloud
 copy_files() {
   copy_plain_files
   first_encryption
+  first_service_account_key
 }
 
 copy_plain_files() {
@@ -51,6 +52,7 @@ update_files() {
     die "the CA certificate in the folder is not that of the cluster of which this machine is a member"
   copy_plain_files
   update_encryption
+  update_service_account_key
 }
 
 # The API server reads them when it starts. One that its manifest does not name yet is read when

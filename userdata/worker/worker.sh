@@ -6,6 +6,8 @@
 #   worker.sh join        joins by the discovery kubeconfig on standard input
 #   worker.sh finish      ends an interrupted join of a kubelet that is in the cluster
 #   worker.sh upgrade     upgrades a node that has joined, which should be drained
+#   worker.sh pod-tokens replace|wait KEY...
+#                         a step of cluster/service-account-key.sh
 #   worker.sh state       prints "joined" or "new"
 #   worker.sh reset       removes everything of the cluster from the machine
 
@@ -19,6 +21,8 @@ source "$HERE/node/api-proxy.sh"
 source "$HERE/node/clock.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
+source "$HERE/node/pod-tokens.sh"
 
 configure() {
   step "check what is here"
@@ -118,16 +122,17 @@ node_exists() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES API_PORT
 case $VERB in
-  configure | join | finish | upgrade | reset)
+  configure | join | finish | upgrade | pod-tokens | reset)
     lock
     case $VERB in
       configure) configure ;;
       join) join ;;
       finish) finish ;;
       upgrade) upgrade ;;
+      pod-tokens) pod_tokens "${@:2}" ;;
       reset) reset_node ;;
     esac
     ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: worker.sh configure|join|finish|upgrade|state|reset" ;;
+  *) die "usage: worker.sh configure|join|finish|upgrade|pod-tokens|state|reset" ;;
 esac

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The control planes that the configuration does not have. Sourced, never run; after etcd-members.sh.
+
+# refuse_other_control_planes LOSS: one that goes with this very update goes later, without the new key.
+refuse_other_control_planes() {
+  local members name peers address
+  members=$(etcd_members) || die "etcd's members could not be listed, so no one knows whose API servers need the new key"
+  while IFS=, read -r _ _ name peers _; do
+    address=${peers##*//}
+    address=${address%:*}
+    [[ " $CONTROL_PLANES " == *" $address "* ]] ||
+      die "the control plane${name:- that is joining} at $address is not in the configuration, and $1: set controlPlaneCount to what it was, pulumi up, and then lower it"
+  done <<<"$members"
+}
