@@ -229,6 +229,18 @@ def _a_restore_needs_a_bucket(cluster: Cluster) -> Iterator[Fault]:
         )
 
 
+@_rule("clusterName", "addons")
+def _an_object_store_has_no_backups_of_its_own_cluster(cluster: Cluster) -> Iterator[Fault]:
+    for index, name in enumerate(cluster.addons.object_store.clusters):
+        if name == cluster.cluster_name:
+            yield Fault(
+                f"addons.objectStore.clusters[{index}]",
+                name,
+                "is this cluster: its backups would be lost with it; remove the name, and set "
+                "backup.bucket to a store elsewhere",
+            )
+
+
 # Networks
 
 

@@ -13,7 +13,6 @@ VGW_PORT=127.0.0.1:$port VGW_ADMIN_PORT=127.0.0.1:$((port + 1)) versitygw posix 
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" || true' EXIT
 export ADMIN_ENDPOINT_URL="http://127.0.0.1:$((port + 1))"
-export ADMIN_ACCESS_KEY="$ROOT_ACCESS_KEY" ADMIN_SECRET_KEY="$ROOT_SECRET_KEY"
 export ADMIN_REGION="$VGW_REGION"
 
 create() {

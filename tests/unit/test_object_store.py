@@ -177,6 +177,8 @@ def test_without_a_store_no_port_is_open() -> None:
         # Its bucket would have more than 63.
         ({"clusters": ["c" * 59]}, "at most 58 characters"),
         ({"cidrs": ["203.0.113.1/24"]}, "the network is 203.0.113.0/24"),
+        # As the cluster itself.
+        ({"clusters": ["a", "demo"]}, r"clusters\[1\] = demo: is this cluster"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], told: str) -> None:

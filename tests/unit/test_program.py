@@ -818,6 +818,7 @@ def test_the_contract_names_everything_in_a_folder() -> None:
                 **MINIMAL["addons"],
                 "imageRegistry": "r.example/m",
                 "kured": {"enabled": True},
+                "objectStore": {"enabled": True},
             },
             "backup": {
                 "bucket": {
