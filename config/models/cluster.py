@@ -139,7 +139,7 @@ class Cluster(Settings):
     addons: AddonsSettings = AddonsSettings()
     deletion_protection: bool = True
     """Refuse `pulumi destroy`, and every update that would delete or replace etcd's volumes, keys,
-    CAs or the network."""
+    CAs, the network, or the volume of the object store."""
     keep_volumes: bool = False
     """Keep, on destroy, the volumes of PersistentVolumes whose reclaim policy is `Retain`, with
     their snapshots."""
