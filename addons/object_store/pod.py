@@ -133,7 +133,7 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
                 name="create-buckets",
                 image=IMAGE,
                 command=["sh", f"{_MOUNTS['script']}/{_SCRIPT.name}", _BUCKETS, *buckets],
-                env=_environment({}),
+                env=_environment({"VGW_PORT": f"127.0.0.1:{ports.OBJECT_STORE}"}),
                 security_context=container_security(),
                 volume_mounts=_mounts("data", "users", "script"),
             )
@@ -146,8 +146,6 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
                 env=_environment(
                     {
                         "VGW_PORT": f":{ports.OBJECT_STORE}",
-                        # Users are changed by this program only: no one reaches it from outside.
-                        "VGW_ADMIN_PORT": f"127.0.0.1:{ports.OBJECT_STORE + 1}",
                         "VGW_CERT": f"{_MOUNTS['certificate']}/tls.crt",
                         "VGW_KEY": f"{_MOUNTS['certificate']}/tls.key",
                         "VGW_HEALTH": _HEALTH,
@@ -176,7 +174,13 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
 
 
 def _environment(values: Mapping[str, str]) -> list[EnvVarArgs]:
-    plain = {"VGW_REGION": REGION, "VGW_IAM_DIR": _MOUNTS["users"], **values}
+    plain = {
+        "VGW_REGION": REGION,
+        "VGW_IAM_DIR": _MOUNTS["users"],
+        # With a port of its own, the API for administrators is on no other.
+        "VGW_ADMIN_PORT": f"127.0.0.1:{ports.OBJECT_STORE + 1}",
+        **values,
+    }
     return [
         *(EnvVarArgs(name=name, value=value) for name, value in plain.items()),
         *(

@@ -1,19 +1,17 @@
 #!/bin/sh
 # Creates the buckets that are missing, each for the user of its name: create_buckets.sh FOLDER
-# BUCKET... Runs in the object store's image before it serves anyone, with the store's own settings.
-# What it starts for that answers on the loopback only.
+# BUCKET... Runs in the object store's image before it serves anyone. The server that it starts for that
+# has its settings, and answers on the loopback only.
 set -eu
 
 folder=$1
 shift
 mkdir -p "$folder"
 
-port=7070
-VGW_PORT=127.0.0.1:$port VGW_ADMIN_PORT=127.0.0.1:$((port + 1)) versitygw posix "$folder" &
+versitygw posix "$folder" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" || true' EXIT
-export ADMIN_ENDPOINT_URL="http://127.0.0.1:$((port + 1))"
-export ADMIN_REGION="$VGW_REGION"
+export ADMIN_ENDPOINT_URL="http://$VGW_ADMIN_PORT" ADMIN_REGION="$VGW_REGION"
 
 create() {
   tries=60

@@ -95,11 +95,11 @@ def test_the_pod_has_no_rights_and_the_volume_on_one_node_at_a_time(store: Addon
 
 
 def test_users_cannot_be_changed_through_the_gateways(store: AddonsRun) -> None:
-    (server,) = pod(store)["containers"]
-    environment = {each["name"]: each.get("value") for each in server["env"]}
-    assert environment["VGW_PORT"] == ":7070"
-    # With a port of its own, the API for administrators is on no other.
-    assert environment["VGW_ADMIN_PORT"] == "127.0.0.1:7071"
+    for kind, port in (("containers", ":7070"), ("initContainers", "127.0.0.1:7070")):
+        (only,) = pod(store)[kind]
+        environment = {each["name"]: each.get("value") for each in only["env"]}
+        assert environment["VGW_PORT"] == port
+        assert environment["VGW_ADMIN_PORT"] == "127.0.0.1:7071"
 
 
 def test_the_certificate_is_for_the_addresses_of_the_gateways(store: AddonsRun) -> None:
