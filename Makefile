@@ -38,6 +38,10 @@ test: lint ## Lint, and run the tests that need no cloud; ends with what was ski
 smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.
 	$(BIN)/pytest -v tests/smoke
 
+.PHONY: conformance
+conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.
+	$(BIN)/python -m tests.conformance $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
+
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
 .PHONY: cis

@@ -1,0 +1,1 @@
+"""Kubernetes' own conformance tests against a live cluster (`make conformance`)."""

@@ -1,0 +1,80 @@
+"""Run Kubernetes' conformance tests on the cluster of KUBECONFIG, and write the page about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.conformance import page, programs, suite
+from tests.conformance.programs import ConformanceError
+
+PROJECT = Path(__file__).resolve().parents[2]
+PAGE = PROJECT / "docs/conformance.md"
+# Programs and results of each version; nothing in it belongs to the project.
+FOLDER = PROJECT / ".conformance"
+
+
+def kubectl(kubeconfig: Path, *words: str) -> str:
+    """Ask the cluster."""
+    if shutil.which("kubectl") is None:
+        raise ConformanceError("the tests call kubectl, which is not on PATH: install it")
+    result = subprocess.run(
+        ["kubectl", f"--kubeconfig={kubeconfig}", "--request-timeout=20s", *words],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if result.returncode != 0:
+        raise ConformanceError(
+            f"the cluster of KUBECONFIG={kubeconfig} does not answer: {result.stderr.strip()}"
+        )
+    return result.stdout
+
+
+def check(kubeconfig: Path, processes: int, note: str) -> bool:
+    """Run everything and write the page; tells whether every test has passed."""
+    said = kubectl(kubeconfig, "version", "-o", "json")
+    version = str(json.loads(said)["serverVersion"]["gitVersion"]).partition("+")[0]
+    nodes = len(kubectl(kubeconfig, "get", "nodes", "-o", "name").split())
+    folder = FOLDER / version
+    built, results = programs.build(version, folder), folder / "results"
+    runs = {
+        name: page.read(suite.junit(results, name))
+        for name in suite.run(built, results, kubeconfig, processes)
+    }
+    day = datetime.now(UTC).date()
+    report = page.Report(
+        day=day, version=version, nodes=nodes, runs=runs, known=suite.known(built), note=note
+    )
+    PAGE.write_text(report.text())
+    counted = ", ".join(
+        f"{len(report.having(status))} {status}" for status in ("passed", "failed", "skipped")
+    )
+    print(f"{counted}, {len(report.not_run())} not run: {PAGE}; JUnit and logs: {results}")
+    return report.conforms()
+
+
+def main(words: list[str] | None = None) -> int:
+    """Return 0 if every test has passed."""
+    parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
+    default = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    parser.add_argument("--kubeconfig", type=Path, default=Path(default))
+    parser.add_argument("--procs", type=int, default=4, help="tests at a time (default: 4)")
+    parser.add_argument("--note", default="", help="a sentence for the page, about the cluster")
+    arguments = parser.parse_args(words)
+    kubeconfig = arguments.kubeconfig.expanduser().resolve()
+    try:
+        if not kubeconfig.is_file():
+            raise ConformanceError(f"KUBECONFIG={kubeconfig}: there is no such file")
+        return 0 if check(kubeconfig, arguments.procs, arguments.note) else 1
+    except ConformanceError as error:
+        print(f"conformance: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The page about a run, from the JUnit files that ginkgo has written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal
+from xml.etree import ElementTree
+
+Status = Literal["passed", "failed", "skipped"]
+# ginkgo puts the kind of node in front, and the labels behind.
+NAME = re.compile(r"^(?:\[It\] )?(.*?\[Conformance\])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A test that was chosen; the reason says why it failed or skipped itself."""
+
+    name: str
+    status: Status
+    seconds: float
+    reason: str = ""
+
+
+def read(file: Path) -> list[Outcome]:
+    """Read the tests that ran, and whatever else has failed: the suite's own preparation."""
+    return [
+        outcome
+        for case in ElementTree.parse(file).iter("testcase")
+        if (outcome := _outcome(case)) is not None
+    ]
+
+
+def _outcome(case: ElementTree.Element) -> Outcome | None:
+    full = case.get("name", "")
+    found = NAME.match(full)
+    name, seconds = found[1] if found else full, float(case.get("time") or 0)
+    for kind in ("failure", "error"):
+        problem = case.find(kind)
+        if problem is not None:
+            reason = _first_line(problem.get("message") or problem.text or "")
+            return Outcome(name=name, status="failed", seconds=seconds, reason=reason)
+    skipped = case.find("skipped")
+    if skipped is not None:
+        # Without a reason it was not chosen: ginkgo lists those as well.
+        reason = (skipped.get("message") or "").partition(" - ")[2]
+        if not reason or not found:
+            return None
+        return Outcome(name=name, status="skipped", seconds=seconds, reason=_first_line(reason))
+    return Outcome(name=name, status="passed", seconds=seconds) if found else None
+
+
+def _first_line(text: str) -> str:
+    line = next(iter(text.strip().splitlines()), "no message")
+    return line[:300].replace("|", "\\|").replace("<", "&lt;")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All runs, by name, and every conformance test that this version has."""
+
+    day: date
+    version: str
+    nodes: int
+    runs: Mapping[str, Sequence[Outcome]]
+    known: Iterable[str]
+    note: str = ""
+
+    def having(self, status: Status) -> list[Outcome]:
+        """The tests with this outcome, in the order of their names."""
+        found = [each for run in self.runs.values() for each in run if each.status == status]
+        return sorted(found, key=lambda each: each.name)
+
+    def not_run(self) -> list[str]:
+        """The tests of this version that no run has reported."""
+        ran = {each.name for run in self.runs.values() for each in run}
+        return sorted(set(self.known) - ran)
+
+    def conforms(self) -> bool:
+        """Tell whether every test has passed."""
+        return bool(self.having("passed")) and not (
+            self.having("failed") or self.having("skipped") or self.not_run()
+        )
+
+    def text(self) -> str:
+        """The page."""
+        where = f"{self.day:%Y-%m-%d}, Kubernetes {self.version}, {self.nodes} nodes."
+        counted: list[Status] = ["passed", "failed", "skipped"]
+        lines = [
+            "# Conformance",
+            "",
+            "Written by `make conformance`, which runs every conformance test of Kubernetes'",
+            "own end-to-end suite on the cluster of `KUBECONFIG`: first those that tolerate each",
+            "other, then the serial ones. [How to run it](operations.md#conformance).",
+            "",
+            f"{where} {self.note}".strip(),
+            "",
+            "| run | " + " | ".join(counted) + " | seconds of the tests |",
+            "|---|---|---|---|---|",
+        ]
+        for name, outcomes in self.runs.items():
+            numbers = [sum(each.status == status for each in outcomes) for status in counted]
+            numbers.append(round(sum(each.seconds for each in outcomes)))
+            lines.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
+        for status in ("failed", "skipped"):
+            found = self.having(status)
+            if found:
+                lines += ["", f"## {status.capitalize()}", "", "| test | why |", "|---|---|"]
+                lines += [f"| {_cell(each.name)} | {each.reason} |" for each in found]
+        if self.not_run():
+            lines += ["", "## Not run", "", *(f"- {_cell(name)}" for name in self.not_run())]
+        return "\n".join(lines) + "\n"
+
+
+def _cell(name: str) -> str:
+    """A test's name as code: it has brackets, which would be links."""
+    return f"`{name.replace('|', chr(92) + '|')}`"
