@@ -123,6 +123,10 @@ lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes 
 lab-many: lab-cloud ## Make, roll, shrink and destroy a cluster of 20 workers; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_workers.py
 
+.PHONY: lab-conformance
+lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab; writes docs/conformance.md (root).
+	$(BIN)/pytest -v -s tests/lab/test_conformance.py
+
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab

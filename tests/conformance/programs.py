@@ -37,35 +37,38 @@ def module(version: str, kubernetes: str) -> str:
 
 def build(version: str, folder: Path) -> Path:
     """Build what is missing; returns the folder with the programs."""
-    programs = folder / "bin"
+    # `go vet`, which belongs to a test's build, would take minutes.
+    program(version, folder, E2E, f"{KUBERNETES}/test/e2e", "test", "-c", "-vet=off")
+    # The same release that the tests are written with: the two talk to each other.
+    program(version, folder, GINKGO, "github.com/onsi/ginkgo/v2/ginkgo")
+    return folder / "bin"
+
+
+def program(version: str, folder: Path, name: str, package: str, *verb: str) -> Path:
+    """Build one program unless it is there; it appears only when it is complete."""
+    target = folder / "bin" / name
+    if target.exists():
+        return target
     if shutil.which("go") is None:
         raise ConformanceError(
-            "building the tests needs Go, which is not on PATH: install it (https://go.dev/doc/"
+            f"building {name} needs Go, which is not on PATH: install it (https://go.dev/doc/"
             "install) and run again"
         )
-    programs.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if not (folder / "go.mod").exists():
         shown = json.loads(_go(folder, "mod", "download", "-json", f"{KUBERNETES}@{version}"))
         own = Path(shown["Dir"], "go.mod").read_text()
         (folder / "go.mod").write_text(module(version, own))
-    # `go vet`, which belongs to a test's build, would take minutes.
-    compile_tests = ("test", "-c", "-vet=off", "-ldflags=-s -w")
-    _program(folder, E2E, *compile_tests, f"{KUBERNETES}/test/e2e")
-    # The same release that the tests are written with: the two talk to each other.
-    _program(folder, GINKGO, "build", "-ldflags=-s -w", "github.com/onsi/ginkgo/v2/ginkgo")
-    return programs
-
-
-def _program(folder: Path, name: str, *words: str) -> None:
-    target = folder / "bin" / name
-    if target.exists():
-        return
     print(f"building {name}, which takes minutes", flush=True)
-    verb, *more = words
-    package = more.pop()
     partial = target.with_name(f".{name}.partial")
-    _go(folder, verb, *more, "-o", str(partial), package)
+    _go(folder, *(verb or ("build",)), "-ldflags=-s -w", "-o", str(partial), package)
     partial.rename(target)
+    return target
+
+
+def source(folder: Path) -> Path:
+    """The folder of Kubernetes' module, once a program has been built."""
+    return Path(json.loads(_go(folder, "mod", "download", "-json", KUBERNETES))["Dir"])
 
 
 def _go(folder: Path, *words: str) -> str:

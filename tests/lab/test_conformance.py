@@ -1,0 +1,72 @@
+"""Kubernetes' conformance tests on a cluster whose registry has the lab's own test images."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from lab import image, settings
+from lab.cloud import inside, layout, namespace
+from lab.image import versions
+from lab.paths import PROJECT
+from tests.conformance import programs
+from tests.conformance.__main__ import FOLDER
+from tests.lab import conformance_images
+from tests.lab.cluster import Cluster, left_in_project, run
+from tests.smoke.live import until
+
+PORT = 5081
+URL = f"http://{layout.API}:{PORT}"
+NOTE = (
+    "On the lab: servers are system containers, and the tests' images are built there of the same"
+    " sources and Debian packages, so this is a test and no certificate."
+)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    """A registry in the lab with the tests' images; programs and images are built before."""
+    folder = FOLDER / versions.KUBERNETES
+    programs.build(versions.KUBERNETES, folder)
+    archive = conformance_images.archive(versions.KUBERNETES, folder)
+    words = ["--address", layout.API, "--port", str(PORT), str(archive)]
+    command = [sys.executable, "-m", "tests.lab.mirror", *words]
+    line = namespace.enter(command, environment={}, folder=PROJECT)
+    with (
+        (folder / "asked").open("w") as said,
+        subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said) as server,
+    ):
+        try:
+            until(lambda: run("curl", "-sf", f"{URL}/v2/", check=False) == "{}", "registry", 60)
+            yield URL
+        finally:
+            server.terminate()
+
+
+@pytest.fixture(scope="module")
+def cluster(registry: str) -> Iterator[Cluster]:
+    """Two gateways, three control planes, two workers; they are destroyed at the end."""
+    keys = settings.cluster(image=image.ensure())
+    mirrors = {"registry.k8s.io": [registry]}
+    conforming = Cluster("conformance", {**keys, "registryMirrors": mirrors})
+    try:
+        conforming.up()
+        yield conforming
+    finally:
+        conforming.destroy()
+
+
+def test_every_conformance_test_passes(cluster: Cluster) -> None:
+    command = [sys.executable, "-m", "tests.conformance", "--kubeconfig", str(cluster.kubeconfig)]
+    line = namespace.enter(
+        [*command, "--note", NOTE], environment=inside.environment(), folder=PROJECT
+    )
+    assert subprocess.run(line, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:
+    cluster.destroy()
+    assert left_in_project() == {}
