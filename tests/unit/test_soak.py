@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
+import ssl
 import subprocess
 import threading
 import time
+from base64 import b64encode
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from tests.lab import faults, history, register, soak_table, volume_writer
 from tests.lab.history import MISSING, Operation
 from tests.lab.soak_table import Happened, Soak
 from tests.lab.volume_writer import Line
-from tests.unit.http_servers import Silent, served
+from tests.unit.http_servers import Silent, certificate, served
 
 
 def operation(began: float, outcome: history.Outcome, value: int, client: int = 0) -> Operation:
@@ -253,3 +256,32 @@ def test_the_page_gets_the_run_in_the_place_of_the_last_one(tmp_path: Path) -> N
     assert "None yet" not in text
     assert "| etcd paused | 2 | 21.5 s | 90.0 s | 20.0 s |" in text
     assert text.startswith("# The soak test\n")
+
+
+def test_clients_log_in_with_the_certificate_of_the_kubeconfig(tmp_path: Path) -> None:
+    server, client = certificate(tmp_path), certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(client))
+    tls.load_cert_chain(server)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    pem = {
+        file: re.findall(r"-----BEGIN .*?-----END [^\n]*\n", file.read_text(), re.DOTALL)
+        for file in (server, client)
+    }
+
+    def encoded(file: Path, part: int) -> str:
+        return b64encode(pem[file][part].encode()).decode()
+
+    Api.begin()
+    with served(Api, tls) as url:
+        known = {"server": url, "certificate-authority-data": encoded(server, 0)}
+        user = {
+            "client-certificate-data": encoded(client, 0),
+            "client-key-data": encoded(client, 1),
+        }
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(
+            yaml.safe_dump({"clusters": [{"cluster": known}], "users": [{"user": user}]})
+        )
+        connection = register.Client(0, register.connector(kubeconfig))
+        assert connection.turn().outcome == "read"
+        connection.close()
