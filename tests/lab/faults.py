@@ -6,7 +6,7 @@ import random
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from lab.cloud import status
@@ -45,7 +45,7 @@ class Fault:
     kind: str
     where: str
     seconds: float
-    happen: Callable[[Cluster], None]
+    happen: Callable[[Cluster], None] = field(repr=False)
 
 
 def draw(seed: int) -> Iterator[Fault]:

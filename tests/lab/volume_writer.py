@@ -89,7 +89,7 @@ def writing(cluster: Cluster) -> Iterator[list[int]]:
 
     def look() -> None:
         said = run(*ask, check=False, KUBECONFIG=str(cluster.kubeconfig)).strip()
-        if said:
+        if said.isdigit():
             acknowledged.append(int(said))
 
     with repeated(look, 3.0):
