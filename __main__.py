@@ -16,7 +16,7 @@ from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs, immutable_settings
 from components.rollout import RolloutOrder
-from components.service_account_key import rotate_service_account_key
+from components.rotations import finish_rotations
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
 
@@ -33,19 +33,21 @@ checked = previous.check(cluster, after=named)
 name = cluster.cluster_name
 pki = Pki(
     name,
-    administrators=cluster.rotation.administrators,
-    backup_key=cluster.rotation.backup_key,
-    encryption_key=cluster.rotation.encryption_key,
-    service_account_key=cluster.rotation.service_account_key,
+    rotation=cluster.rotation,
     ssh_private_key=secrets.ssh_private_key,
     protect=cluster.deletion_protection,
 )
-previous.check_ssh_key(pki.ssh_private_key)
+previous.check_ssh_key([key.private for key in pki.ssh_keys])
 network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))
 
-context = Context(cluster=cluster, network=network, pki=pki, rollout=RolloutOrder(previous.names))
+context = Context(
+    cluster=cluster,
+    network=network,
+    pki=pki,
+    rollout=RolloutOrder(previous.names),
+    ssh_keys_in_use=previous.ssh_keys_in_use(pki, cluster.machine_names),
+)
 gateway = Gateway(f"{name}-gateway", context)
-
 nodes = NodeContext.behind(gateway, context)
 configs = cloud_configs(context, cloud_credential(cluster))
 control_plane = ControlPlane(
@@ -58,7 +60,7 @@ pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
     for pool in cluster.pools
 ]
-rotations = rotate_service_account_key(nodes, control_plane, pools)
+rotations = finish_rotations(nodes, control_plane, pools)
 addons = Addons(
     f"{name}-addons",
     nodes,

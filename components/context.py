@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import pulumi
 
 from components.network import Network
 from components.node_folder import machine_variables
@@ -21,6 +23,8 @@ class Context:
     network: Network
     pki: Pki
     rollout: RolloutOrder
+    # Public keys of earlier generations that the last update's commands connect with.
+    ssh_keys_in_use: pulumi.Output[Sequence[str]]
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

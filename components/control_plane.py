@@ -180,6 +180,8 @@ class ControlPlane(pulumi.ComponentResource):
             via=context.gateway.ssh,
             after=context.gateway.ready,
         )
+        ssh = machine.ssh(machine.host_key.public_key_openssh)
+        accepted = machine.accept_ssh_key(ssh, via=context.gateway.ssh, after=host_key)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
         return Node(
@@ -190,7 +192,7 @@ class ControlPlane(pulumi.ComponentResource):
                 address=machine.address,
                 machine_id=machine.server.id,
                 provider_id=machine.provider_id,
-                ssh=machine.ssh(machine.host_key.public_key_openssh),
+                ssh=ssh,
                 files={
                     **scripts("cluster", "backup"),
                     **backups.files(cluster.backup, self._backup_secret_key, context.pki),
@@ -220,7 +222,10 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[host_key, *previous, *([] if volume is None else [volume])],
+                configure_after=[
+                    *(host_key, *accepted, *previous),
+                    *([] if volume is None else [volume]),
+                ],
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,
                 # also those that the last update has created.
                 join_after=[membership for _, membership in previous_membership],

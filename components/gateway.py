@@ -40,6 +40,8 @@ class Gateway(pulumi.ComponentResource):
     handovers: Turns
     # What is done when the gateways are configured.
     ready: Sequence[pulumi.Resource]
+    # Each gateway's name, its login at its own port, and its server's id.
+    logins: Sequence[tuple[str, SshTarget, pulumi.Output[str]]]
     machines: Sequence[MachineOutput]
 
     def __init__(
@@ -66,6 +68,7 @@ class Gateway(pulumi.ComponentResource):
         handovers: list[tuple[str, pulumi.Resource]] = []
         ready: list[pulumi.Resource] = []
         machines: list[MachineOutput] = []
+        logins: list[tuple[str, SshTarget, pulumi.Output[str]]] = []
         for index in range(cluster.gateway_count):
             machine = self._machine(index, shared, group, handovers)
             configured = self._configure(index, machine, association)
@@ -73,9 +76,12 @@ class Gateway(pulumi.ComponentResource):
             previous = [handover for _, handover in handovers[-1:]]
             handovers.append((machine.name, self._handover(machine, [configured, *previous])))
             ready.append(configured)
+            login = self._ssh(shared.public_key_openssh, ports.FIRST_GATEWAY_SSH + index)
+            logins.append((machine.name, login, machine.server.id))
             machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
         self.handovers = handovers
         self.ready = ready
+        self.logins = logins
         self.machines = machines
         self.register_outputs({"floatingIp": self.floating_ip})
 
@@ -208,14 +214,16 @@ class Gateway(pulumi.ComponentResource):
             via=None,
             after=[association],
         )
+        to = self._ssh(machine.host_key.public_key_openssh, port)
+        accepted = machine.accept_ssh_key(to, via=None, after=host_key)
         return Script(
             f"{machine.name}-configure",
             "gateway/gateway.sh configure",
-            target=connection(self._ssh(machine.host_key.public_key_openssh, port)),
+            target=connection(to),
             files={**scripts("lib", "install", "gateway"), **self._files(index)},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[host_key])
+                self._child, pulumi.ResourceOptions(depends_on=[host_key, *accepted])
             ),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pulumi
 import pulumi_openstack as openstack
@@ -13,9 +13,12 @@ from components.context import Context
 from components.image import first_seen_image
 from components.pki import OneTimeHostKey, permanent_host_key
 from components.ssh import Script, SshTarget, connection, scripts
+from components.ssh_key import accept_ssh_key
 from components.user_data import user_data
 from config.models.machines import Servers
 
+# Metadata of a server: the generation of the SSH key that it was created with, if not the first.
+_SSH_KEY = "sshKey"
 # Metadata of a server: the public half of its one-time host key.
 _ONE_TIME_HOST_KEY = "oneTimeHostKey"
 # Seconds for the host key, which takes one: the machine has booted when it begins.
@@ -86,6 +89,10 @@ class Machine:
         self.one_time_host_key: pulumi.Output[str] = self.server.metadata.apply(
             lambda metadata: (metadata or {}).get(_ONE_TIME_HOST_KEY, new.public)
         )
+        # The only one that it accepts at first.
+        self._first_ssh_key: pulumi.Output[str] = pulumi.Output.all(
+            self.server.metadata, *(key.private for key in context.pki.ssh_keys)
+        ).apply(lambda values: values[int((values[0] or {}).get(_SSH_KEY, 1))])
         # As the cloud controller writes it into the Node.
         self.provider_id: pulumi.Output[str] = self.server.id.apply(
             lambda server: f"openstack:///{server}"
@@ -100,6 +107,20 @@ class Machine:
             host_key=host_key,
         )
 
+    def accept_ssh_key(
+        self, to: SshTarget, *, via: SshTarget | None, after: Script
+    ) -> list[pulumi.Resource]:
+        """Have it accept the newest SSH key, whichever it was created with."""
+        return accept_ssh_key(
+            self._context,
+            self.name,
+            to,
+            via=via,
+            machine_id=self.server.id,
+            after=[after],
+            opts=self._opts,
+        )
+
     def install_host_key(
         self, to: SshTarget, *, via: SshTarget | None, after: Sequence[pulumi.Resource]
     ) -> Script:
@@ -110,7 +131,7 @@ class Machine:
         return Script(
             f"{self.name}-host-key",
             "host-key/host-key.sh install",
-            target=connection(to, via=via),
+            target=connection(replace(to, private_key=self._first_ssh_key), via=via),
             files={
                 **scripts("lib", "host-key"),
                 "node.env": f"NODE_NAME='{self.name}'\n",
@@ -182,6 +203,7 @@ class Machine:
     def _server(self, one_time: OneTimeHostKey) -> openstack.compute.Instance:
         args, context = self._args, self._context
         volume = args.servers.volume
+        generation = len(context.pki.ssh_keys)
         return openstack.compute.Instance(
             args.name,
             name=args.name,
@@ -209,6 +231,7 @@ class Machine:
                 "cluster": context.pki.cluster_id,
                 "role": args.role,
                 _ONE_TIME_HOST_KEY: one_time.public,
+                **({_SSH_KEY: str(generation)} if generation > 1 else {}),
             },
             user_data=self._user_data(one_time),
             config_drive=True,
@@ -220,7 +243,11 @@ class Machine:
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],
                     # A new text for user_data must not cost a running server.
-                    ignore_changes=["userData", f"metadata.{_ONE_TIME_HOST_KEY}"],
+                    ignore_changes=[
+                        "userData",
+                        f"metadata.{_ONE_TIME_HOST_KEY}",
+                        f"metadata.{_SSH_KEY}",
+                    ],
                 ),
             ),
         )

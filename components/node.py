@@ -56,6 +56,7 @@ class NodeContext(Context):
             network=context.network,
             pki=context.pki,
             rollout=context.rollout,
+            ssh_keys_in_use=context.ssh_keys_in_use,
             gateway=gateway,
         )
 

@@ -13,6 +13,9 @@ import pulumi_tls as tls
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from config.errors import ConfigError, Fault
+from config.models.rotation import Rotation
+
 # kubeadm gives its own CAs ten years.
 CA_HOURS = 10 * 365 * 24
 # kubeadm gives its client certificates one year; a month before the end an update renews it.
@@ -73,9 +76,8 @@ class OneTimeHostKey:
 class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
-    `administrators` is the group of the administrator, who gets another key with another group.
-    `backup_key`, `encryption_key` and `service_account_key` are the generations of the keys of
-    backups, of Secrets and of tokens: those before them stay as they are.
+    `rotation` has their generations: those before the newest stay as they are, except that the
+    administrator gets another key with another group.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
     With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
     """
@@ -91,6 +93,8 @@ class Pki(pulumi.ComponentResource):
     administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
+    # Every generation, OpenSSH's formats: the first one first.
+    ssh_keys: Sequence[KeyPair]
     # Marks what is the cluster's in the cloud; another cluster of the same name has another one.
     cluster_id: pulumi.Output[str]
     # Close and open the snapshots of etcd in the bucket: that of the first generation first.
@@ -102,10 +106,7 @@ class Pki(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        administrators: str,
-        backup_key: int,
-        encryption_key: int,
-        service_account_key: int,
+        rotation: Rotation,
         ssh_private_key: pulumi.Output[str] | None,
         protect: bool,
         opts: pulumi.ResourceOptions | None = None,
@@ -123,33 +124,40 @@ class Pki(pulumi.ComponentResource):
         self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
         self.service_accounts = [
             self._key_pair(_role("service-account", generation))
-            for generation in range(1, service_account_key + 1)
+            for generation in range(1, rotation.service_account_key + 1)
         ]
         self.program = self._program()
-        self.administrator = self._administrator(administrators)
+        self.administrator = self._administrator(rotation.administrators)
         self.backups = [
             self._backup_certificate(_role("backup", generation))
-            for generation in range(1, backup_key + 1)
+            for generation in range(1, rotation.backup_key + 1)
         ]
 
         if ssh_private_key is None:
-            ssh = tls.PrivateKey(f"{name}-ssh", algorithm="ED25519", opts=self._kept)
-            self.ssh_private_key, self.ssh_public_key = (
-                ssh.private_key_openssh,
-                ssh.public_key_openssh.apply(str.strip),
-            )
+            self.ssh_keys = [
+                self._ssh_key(_role("ssh", generation))
+                for generation in range(1, rotation.ssh_key + 1)
+            ]
         else:
+            if rotation.ssh_key > 1:
+                problem = "sshPrivateKey is your own: see 'Your own SSH key' in docs/operations.md"
+                raise ConfigError([Fault("rotation.sshKey", rotation.ssh_key, problem)])
             # `pulumi config set` cuts off the newline at the end, without which ssh takes no key.
-            self.ssh_private_key = ssh_private_key.apply(lambda key: f"{key.strip()}\n")
-            self.ssh_public_key = tls.get_public_key_output(
-                private_key_openssh=self.ssh_private_key
-            ).public_key_openssh.apply(str.strip)
+            private = ssh_private_key.apply(lambda key: f"{key.strip()}\n")
+            public = tls.get_public_key_output(private_key_openssh=private).public_key_openssh
+            self.ssh_keys = [KeyPair(public.apply(str.strip), private)]
+        self.ssh_private_key = self.ssh_keys[-1].private
+        self.ssh_public_key = self.ssh_keys[-1].public
 
         self.encryption_keys = [
             self._encryption_key(_role("encryption", generation))
-            for generation in range(1, encryption_key + 1)
+            for generation in range(1, rotation.encryption_key + 1)
         ]
         self.register_outputs({})
+
+    def _ssh_key(self, role: str) -> KeyPair:
+        key = tls.PrivateKey(f"{self._name}-{role}", algorithm="ED25519", opts=self._kept)
+        return KeyPair(key.public_key_openssh.apply(str.strip), key.private_key_openssh)
 
     def _encryption_key(self, role: str) -> pulumi.Output[str]:
         return pulumi.Output.secret(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
+from components.pki import Pki
 from config import immutable
 from config.errors import MISSING, ConfigError, Fault
 from config.kubernetes_version import check_version_change
@@ -80,14 +82,25 @@ class PreviousOutputs:
         )
         return checked.apply(lambda _: [])
 
-    def check_ssh_key(self, key: pulumi.Output[str]) -> None:
+    def ssh_keys_in_use(self, pki: Pki, machines: Sequence[str]) -> pulumi.Output[Sequence[str]]:
+        """The earlier SSH keys, if the last good update did not end with the newest one.
+
+        A machine that leaves would be drained with the last update's key, when none accepts it.
+        """
+        newest, earlier = pki.ssh_keys[-1], pki.ssh_keys[:-1]
+        found: pulumi.Output[Sequence[str]] = pulumi.Output.all(
+            self._ssh_key_sum, self.names, newest.private, *(key.public for key in earlier)
+        ).apply(lambda values: _in_use(values[0], values[1] - set(machines), values[2], values[3:]))
+        return found
+
+    def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
 
         An update continues: only a person knows whether the machines have been given the new one.
         """
         if pulumi.runtime.is_dry_run():
-            pulumi.Output.all(self._ssh_key_sum, key).apply(
-                lambda both: _check_ssh_key(*both), run_with_unknowns=True
+            pulumi.Output.all(self._ssh_key_sum, *keys).apply(
+                lambda values: _check_ssh_key(*values), run_with_unknowns=True
             )
 
 
@@ -130,13 +143,28 @@ def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
         raise ConfigError(faults)
 
 
-def _check_ssh_key(known: str | None, key: object) -> None:
+def _in_use(
+    known: str | None, leaving: AbstractSet[str], newest: str, earlier: Sequence[str]
+) -> Sequence[str]:
+    if not earlier or known == _sum(newest):
+        return []
+    if leaving:
+        problem = (
+            f"{', '.join(sorted(leaving))} cannot leave in the same update: set the number of "
+            "machines to what it was, pulumi up, and then lower it"
+        )
+        raise ConfigError([Fault("rotation.sshKey", len(earlier) + 1, problem)])
+    return earlier
+
+
+def _check_ssh_key(known: str | None, *keys: object) -> None:
     # A key that is still to be made, in place of one that left the configuration, is no text.
-    if known is None or (isinstance(key, str) and known == _sum(key)):
+    if known is None or any(isinstance(key, str) and known == _sum(key) for key in keys):
         return
     problem = (
-        "this is not the text of the key that the machines got; set that one again, or see "
-        "'Another SSH key' in docs/operations.md"
+        "this is not the text of the key that the machines got; set that one again (or the number "
+        "rotation.sshKey, which must never go back), or see 'Your own SSH key' in "
+        "docs/operations.md"
     )
     raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])
 

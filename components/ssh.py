@@ -170,6 +170,37 @@ class Script(remote.Command):
         )
 
 
+class CommandOnCreate(local.Command):
+    """A command of `commands/` that runs where Pulumi runs, once for each set of triggers.
+
+    `run` are its module and arguments. `variables` come on top of Pulumi's own environment; they
+    are secret, and a change of them alone runs nothing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: str,
+        variables: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions,
+        *,
+        triggers: Sequence[pulumi.Input[str]],
+    ) -> None:
+        secret: pulumi.Output[dict[str, str]] = pulumi.Output.secret(together(variables))
+        super().__init__(
+            name,
+            create=f".venv/bin/python -m commands.{run}",
+            environment=secret,
+            triggers=list(triggers),
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions.merge(
+                opts,
+                # Its replacement replaces nothing that waits for it.
+                pulumi.ResourceOptions(ignore_changes=["create", "environment"]),
+            ),
+        )
+
+
 class CommandOnDelete(local.Command):
     """A command of `commands/` that runs where Pulumi runs, and only on delete.
 

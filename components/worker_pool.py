@@ -15,6 +15,7 @@ from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns
 from components.ssh import SshTarget
+from components.ssh_key import accept_ssh_key
 from config.models.machines import ExistingMachine, Pool
 
 
@@ -92,31 +93,44 @@ class WorkerPool(pulumi.ComponentResource):
             via=gateway.ssh,
             after=gateway.ready,
         )
+        ssh = machine.ssh(machine.host_key.public_key_openssh)
+        accepted = machine.accept_ssh_key(ssh, via=gateway.ssh, after=host_key)
         return self._node(
             machine.name,
             address=machine.address,
             machine_id=machine.server.id,
             provider_id=machine.provider_id,
-            ssh=machine.ssh(machine.host_key.public_key_openssh),
-            after=[host_key],
+            ssh=ssh,
+            after=[host_key, *accepted],
             place=place,
         )
 
     def _existing_node(self, machine: ExistingMachine, before: Turns) -> Node:
         context = self._context
+        machine_id = f"{machine.name}@{machine.address}"
+        ssh = SshTarget(
+            address=str(machine.address),
+            user=machine.ssh_user or context.cluster.ssh_user,
+            private_key=context.pki.ssh_private_key,
+            host_key=machine.host_key,
+        )
+        accepted = accept_ssh_key(
+            context,
+            machine.name,
+            ssh,
+            via=context.gateway.ssh,
+            machine_id=machine_id,
+            after=context.gateway.ready,
+            opts=self._child,
+        )
         return self._node(
             machine.name,
             address=str(machine.address),
-            machine_id=f"{machine.name}@{machine.address}",
+            machine_id=machine_id,
             provider_id=None,
-            ssh=SshTarget(
-                address=str(machine.address),
-                user=machine.ssh_user or context.cluster.ssh_user,
-                private_key=context.pki.ssh_private_key,
-                host_key=machine.host_key,
-            ),
+            ssh=ssh,
             after=self._predecessors(machine.name, before).apply(
-                lambda predecessors: [*predecessors, *context.gateway.ready]
+                lambda predecessors: [*predecessors, *context.gateway.ready, *accepted]
             ),
             place=len(before),
         )

@@ -203,6 +203,14 @@ class Cluster(Settings):
         return f"{self.cluster_name}-{group}-{index}"
 
     @property
+    def machine_names(self) -> list[str]:
+        """The names of all machines, those that exist already included."""
+        groups = {"gateway": self.gateway_count, "control-plane": self.control_plane_count}
+        groups |= {pool.name: pool.count for pool in self.pools}
+        made = [self.node_name(group, i) for group, count in groups.items() for i in range(count)]
+        return [*made, *(machine.name for pool in self.pools for machine in pool.machines)]
+
+    @property
     def gateway_servers(self) -> Servers:
         """The servers of the gateways."""
         return self._servers(self.gateway)

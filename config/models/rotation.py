@@ -34,6 +34,11 @@ class Rotation(Settings):
     pods' tokens are replaced, and then every token that the old key has signed is refused. Never go
     back to a lower number."""
 
+    ssh_key: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the cluster's SSH key. With the next number, every machine accepts the new key,
+    and then no older one. Not with `sshPrivateKey`, which is your own. Never go back to a lower
+    number."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +132,7 @@ class Cluster:
             if each["status"]["phase"] != "Succeeded" and not is_ready(each)
         ]
 
-    @cached_property
+    @property
     def ssh_key(self) -> Path:
         """File with the SSH key of the machines."""
         key = self.stack.folder / "ssh_key"

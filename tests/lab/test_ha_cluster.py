@@ -110,11 +110,13 @@ def test_a_killed_update_is_finished_by_the_next_one(cluster: Cluster, seed: int
     cluster.up(workerCount=2)
 
 
-def test_another_service_account_key_is_used_while_the_api_answers(cluster: Cluster) -> None:
+def test_other_keys_of_tokens_and_of_ssh_are_used_while_the_api_answers(cluster: Cluster) -> None:
     old = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
     before = servers()
     with Poll(cluster) as poll:
-        cluster.up(rotation={"serviceAccountKey": 2})
+        cluster.up(rotation={"serviceAccountKey": 2, "sshKey": 2})
+    for machine in cluster.nodes():
+        assert cluster.ssh(machine, "wc -l <.ssh/authorized_keys").strip() == "1"
     ask = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /openid/v1/jwks --server"
     for each in cluster.stack.outputs()["nodes"]:
         if each["name"] in CONTROL_PLANES:

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, run
+from tests.lab.cluster import UP, Cluster, openstack, run
 from tests.lab.object_store import ObjectStore
+from tests.lab.poll import Poll
 from tests.smoke.live import until
 
 CONTROL_PLANE = "rotation-control-plane-0"
@@ -299,7 +301,7 @@ def test_another_service_account_key_refuses_old_tokens_when_no_one_is_seen_to_u
     of_pod = token_of_pod(cluster)
     assert all(accepts(cluster, token) for token in (made, of_pod, legacy))
 
-    cluster.stack.configure({"rotation": {"serviceAccountKey": 2}})
+    cluster.stack.configure({"rotation": {**rotation_of(cluster), "serviceAccountKey": 2}})
     with pytest.raises(LabError, match=r"tokens of the old key: default/legacy"):
         cluster.stack.pulumi(*UP, capture=True)
     assert accepted_keys(cluster) == 2
@@ -323,8 +325,9 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
     cluster: Cluster, seed: int
 ) -> None:
     old = token_of_pod(cluster)
+    rotation = {**rotation_of(cluster), "serviceAccountKey": 3}
     for seconds in kills.draw(seed, 2, 30, 180):
-        if cluster.killed_up(seconds, rotation={"serviceAccountKey": 3}):
+        if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
         assert accepts(cluster, token_of_pod(cluster))
     cluster.up()
@@ -332,4 +335,105 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
     assert not accepts(cluster, old)
     assert accepts(cluster, token_of_pod(cluster))
     assert restarts_of_pod(cluster) == "0"
+    assert cluster.up() == {}
+
+
+MACHINES = ("rotation-gateway-0", "rotation-control-plane-0", "rotation-worker-0")
+
+
+def ssh_keys(cluster: Cluster) -> list[str]:
+    """The cluster's SSH keys in the state, the first generation first."""
+    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
+    found = {
+        resource["urn"].rpartition("::")[2]: json.loads(
+            resource["outputs"]["privateKeyOpenssh"]["plaintext"]
+        )
+        for resource in json.loads(state)["deployment"]["resources"]
+        if re.search(r":PrivateKey::rotation-ssh(-\d+)?$", resource["urn"])
+    }
+    return [found[name] for name in sorted(found)]
+
+
+def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
+    """Tell if this key opens a machine; `through` is a key that opens the gateway."""
+    outputs = cluster.stack.outputs()
+    gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
+    files = {"tried_key": key, "through_key": through}
+    for name, text in files.items():
+        (cluster.stack.folder / name).touch(mode=0o600)
+        (cluster.stack.folder / name).write_text(text)
+    tried, jump = (str(cluster.stack.folder / name) for name in files)
+    ssh = (
+        "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityAgent=none "
+        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    )
+    command = [*ssh.split(), "-i", tried]
+    to = gateway
+    if machine != "rotation-gateway-0":
+        command += ["-o", f"ProxyCommand={ssh} -i {jump} -W %h:%p debian@{gateway}"]
+        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
+    said = run(*command, f"debian@{to}", "echo opened", check=False)
+    for name in files:
+        (cluster.stack.folder / name).unlink()
+    return said.strip() == "opened"
+
+
+def assert_only_the_newest_ssh_key_opens(cluster: Cluster, generation: int) -> None:
+    *old, newest = ssh_keys(cluster)
+    assert len(old) == generation - 1
+    assert cluster.stack.outputs()["sshPrivateKey"] == newest
+    for machine in MACHINES:
+        assert opened_by(cluster, machine, newest, newest), machine
+        assert not any(opened_by(cluster, machine, key, newest) for key in old), machine
+
+
+def rotation_of(cluster: Cluster) -> dict[str, int]:
+    """The numbers that the tests before have set: none may go back."""
+    document = yaml.safe_load(cluster.stack.config_file.read_text())["config"]
+    found: dict[str, int] = next(
+        (value for key, value in document.items() if key.endswith(":rotation")), {}
+    )
+    return found
+
+
+def machine_ids() -> dict[str, str]:
+    listed = openstack("server", "list", "--name", "^rotation-")
+    return {server["Name"]: server["ID"] for server in listed}
+
+
+def test_another_ssh_key_opens_every_machine_and_the_old_one_none(cluster: Cluster) -> None:
+    before = machine_ids()
+    [old] = ssh_keys(cluster)
+    assert all(opened_by(cluster, machine, old, old) for machine in MACHINES)
+    with Poll(cluster) as poll:
+        cluster.up(rotation={**rotation_of(cluster), "sshKey": 2})
+    assert_only_the_newest_ssh_key_opens(cluster, 2)
+    assert machine_ids() == before
+    assert poll.failed == 0
+    assert cluster.up() == {}
+
+
+def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_the_ssh_key(
+    cluster: Cluster,
+) -> None:
+    before = machine_ids()
+    replaced = ["rotation-gateway-0", "rotation-worker-0"]
+    flags = [word for name in replaced for word in ("--replace", f"**:Instance::{name}")]
+    cluster.up(*flags, rotation={**rotation_of(cluster), "sshKey": 3})
+    assert_only_the_newest_ssh_key_opens(cluster, 3)
+    after = machine_ids()
+    assert sorted(name for name in before if before[name] != after[name]) == replaced
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+@kills.SEEDED
+def test_a_killed_rotation_of_the_ssh_key_continues(cluster: Cluster, seed: int) -> None:
+    rotation = {**rotation_of(cluster), "sshKey": 4}
+    for seconds in kills.draw(seed, 3, 3, 60):
+        if cluster.killed_up(seconds, rotation=rotation):
+            cluster.recover()
+    cluster.up()
+    assert_only_the_newest_ssh_key_opens(cluster, 4)
+    assert all(cluster.nodes().values())
     assert cluster.up() == {}

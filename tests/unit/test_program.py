@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import itertools
+import json
 import re
 import tarfile
 from collections.abc import Mapping
@@ -132,8 +133,8 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
         ConfigError, match="sshPrivateKey: this is not the text of the key"
     ) as error:
         run(own, secret=own, existing=NODES, ssh_key="old key\n", preview=True)
-    assert "see 'Another SSH key' in docs" in str(error.value)
-    assert "## Another SSH key" in (ROOT / "docs/operations.md").read_text()
+    assert "see 'Your own SSH key' in docs" in str(error.value)
+    assert "## Your own SSH key" in (ROOT / "docs/operations.md").read_text()
     assert run(own, secret=own, existing=NODES, ssh_key="new key\n", preview=True).resources
     assert run(own, secret=own, existing=NODES, ssh_key="old key\n").resources
     assert run(own, secret=own, preview=True).resources
@@ -503,15 +504,15 @@ def test_the_key_of_a_first_generation_is_as_it_was(fresh: Run) -> None:
     assert all(each.protect for each in rotated.all("RandomBytes").values())
 
 
+METAL = {"name": "metal-1", "address": "10.8.0.200", "hostKey": "ssh-ed25519 AAAA"}
 SERVICE_ACCOUNT_KEY = "demo-service-account-key"
 
 
 def test_another_service_account_key_is_used_when_every_node_is_a_member() -> None:
-    metal = {"name": "metal-1", "address": "10.8.0.200", "hostKey": "ssh-ed25519 AAAA"}
     rotated = run(
         {
             "rotation": {"serviceAccountKey": 2, "encryptionKey": 2},
-            "workerPools": [{"name": "metal", "machines": [{**metal, "sshUser": "ada"}]}],
+            "workerPools": [{"name": "metal", "machines": [{**METAL, "sshUser": "ada"}]}],
         },
         existing=NODES,
     )
@@ -541,6 +542,79 @@ def test_another_service_account_key_is_used_when_every_node_is_a_member() -> No
 def test_without_another_service_account_key_nothing_rotates(fresh: Run) -> None:
     assert SERVICE_ACCOUNT_KEY not in fresh.all(COMMAND)
     assert "demo-service-account-2" not in fresh.all("PrivateKey")
+
+
+SSH_KEY = ["demo-ssh privateKey Openssh\n", "demo-ssh-2 privateKey Openssh\n"]
+ROTATED: dict[str, object] = {
+    "rotation": {"sshKey": 2, "serviceAccountKey": 2},
+    "workerPools": [{"name": "metal", "machines": [METAL]}],
+}
+MACHINES = [*GATEWAYS, *NODES, "metal-1"]
+LOCAL = "local:Command"
+
+
+def test_machines_accept_another_ssh_key_before_and_no_other_one_after_everything() -> None:
+    rotated = run(ROTATED, existing=[*GATEWAYS, *NODES], ssh_key=SSH_KEY[0])
+    for name in MACHINES:
+        accept = rotated.one(LOCAL, f"{name}-ssh-key")
+        only = rotated.one(LOCAL, f"{name}-only-ssh-key")
+        settings = accept.inputs["environment"]
+        assert json.loads(settings["KEYS"]) == SSH_KEY[::-1]
+        assert json.loads(settings["ACCEPT"]) == [
+            "demo-ssh-2 publicKey Openssh",
+            "demo-ssh publicKey Openssh",
+        ]
+        assert json.loads(only.inputs["environment"]["RETIRE"]) == ["demo-ssh publicKey Openssh"]
+        machine = json.loads(settings["MACHINE"])
+        assert machine["name"] == name
+        assert (machine["via"] is None) == (name in GATEWAYS)
+        assert rotated.waits_for(command(rotated, f"{name}-configure"), accept)
+        if name != "metal-1":
+            assert rotated.waits_for(accept, command(rotated, f"{name}-host-key"))
+        if name not in GATEWAYS:
+            for gateway in GATEWAYS:
+                assert rotated.waits_for(accept, command(rotated, f"{gateway}-configure"))
+        for other in rotated.all(COMMAND).values():
+            assert rotated.waits_for(only, other), (name, other.name)
+
+
+def test_a_machine_of_after_the_rotation_accepts_the_newest_ssh_key_only() -> None:
+    rotated = run(ROTATED, existing=[*GATEWAYS, *NODES], ssh_key=SSH_KEY[1])
+    for name in MACHINES:
+        settings = rotated.one(LOCAL, f"{name}-ssh-key").inputs["environment"]
+        assert json.loads(settings["ACCEPT"]) == ["demo-ssh-2 publicKey Openssh"]
+
+
+def test_the_first_connection_uses_the_ssh_key_that_the_server_was_created_with() -> None:
+    rotated = run(ROTATED)
+    for name in (*GATEWAYS, *NODES):
+        assert server(rotated, name).inputs["metadata"]["sshKey"] == "2"
+        first = command(rotated, f"{name}-host-key").inputs["connection"]
+        assert first["privateKey"] == SSH_KEY[1]
+        assert "demo-ssh-2 publicKey" in server(rotated, name).inputs["userData"]
+
+
+def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
+    existing = [*GATEWAYS, *NODES, "demo-worker-2"]
+    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: demo-worker-2 cannot leave"):
+        run(ROTATED, existing=existing, ssh_key=SSH_KEY[0])
+    assert run(ROTATED, existing=existing, ssh_key=SSH_KEY[1]).resources
+
+
+def test_a_users_own_ssh_key_has_no_generations() -> None:
+    own = {"sshPrivateKey": "key"}
+    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: sshPrivateKey is your own"):
+        run({**own, "rotation": {"sshKey": 2}}, secret=own)
+
+
+def test_an_ssh_key_of_any_generation_is_no_stranger_at_preview() -> None:
+    for key in SSH_KEY:
+        assert run(ROTATED, existing=NODES, ssh_key=key, preview=True).resources
+
+
+def test_without_another_ssh_key_nothing_rotates(fresh: Run) -> None:
+    assert not any(name.endswith("-ssh-key") for name in fresh.all(LOCAL))
+    assert "sshKey" not in server(fresh, "demo-worker-0").inputs["metadata"]
 
 
 def test_every_connection_checks_the_host_key(fresh: Run) -> None:
