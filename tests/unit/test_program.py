@@ -504,7 +504,7 @@ def test_the_key_of_a_first_generation_is_as_it_was(fresh: Run) -> None:
     assert all(each.protect for each in rotated.all("RandomBytes").values())
 
 
-METAL = {"name": "metal-1", "address": "10.8.0.200", "hostKey": "ssh-ed25519 AAAA"}
+METAL_1 = {"name": "metal-1", "address": "10.8.0.200", "hostKey": "ssh-ed25519 AAAA"}
 SERVICE_ACCOUNT_KEY = "demo-service-account-key"
 
 
@@ -512,7 +512,7 @@ def test_another_service_account_key_is_used_when_every_node_is_a_member() -> No
     rotated = run(
         {
             "rotation": {"serviceAccountKey": 2, "encryptionKey": 2},
-            "workerPools": [{"name": "metal", "machines": [{**METAL, "sshUser": "ada"}]}],
+            "workerPools": [{"name": "metal", "machines": [{**METAL_1, "sshUser": "ada"}]}],
         },
         existing=NODES,
     )
@@ -547,7 +547,7 @@ def test_without_another_service_account_key_nothing_rotates(fresh: Run) -> None
 SSH_KEY = ["demo-ssh privateKey Openssh\n", "demo-ssh-2 privateKey Openssh\n"]
 ROTATED: dict[str, object] = {
     "rotation": {"sshKey": 2, "serviceAccountKey": 2},
-    "workerPools": [{"name": "metal", "machines": [METAL]}],
+    "workerPools": [{"name": "metal", "machines": [METAL_1]}],
 }
 MACHINES = [*GATEWAYS, *NODES, "metal-1"]
 LOCAL = "local:Command"
