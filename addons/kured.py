@@ -8,7 +8,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.installer import Installer
-from addons.monitoring.alerts import REBOOT_OVERDUE
+from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE
 from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config import ports
 from config.models.addons import Kured
@@ -19,10 +19,11 @@ CHART = Chart(
     repository="https://kubereboot.github.io/charts",
 )
 NAMESPACE = "kured"
-# Alerts that hold no reboot back. All but the first have severity `none` or `info`: they fire in
-# healthy clusters, some of them for weeks.
+# Alerts that hold no reboot back. All but those of ours have severity `none` or `info`: they fire
+# in healthy clusters, some of them for weeks.
 _IGNORED_ALERTS = (
     REBOOT_OVERDUE,
+    *FLEET_ALERTS,
     "Watchdog",
     "InfoInhibitor",
     "CPUThrottlingHigh",

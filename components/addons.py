@@ -265,6 +265,7 @@ class Addons(pulumi.ComponentResource):
             else (),
             snapshot_namespace=snapshot_schedules.NAMESPACE,
             reboots=settings.kured.enabled,
+            fleet=settings.monitoring.fleet,
         )
 
 

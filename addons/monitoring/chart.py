@@ -86,6 +86,7 @@ def values(
         image_registry: a mirror of every image.
         logs: the logs that Grafana shows; None if it shows none.
     """
+    replaced = [*alerts.REPLACED_ALERTS, *([alerts.TARGET_DOWN] if settings.fleet else [])]
     alertmanager: dict[str, Any] = {"storage": _volume(settings, _ALERTMANAGER_SIZE)}
     if settings.alertmanager is not None:
         alertmanager |= {"useExistingSecret": True, "configSecret": ALERTMANAGER_SECRET}
@@ -96,7 +97,7 @@ def values(
         "alertmanager": {"alertmanagerSpec": alertmanager},
         "defaultRules": {
             "rules": dict.fromkeys(alerts.REPLACED_GROUPS, False),
-            "disabled": dict.fromkeys(alerts.REPLACED_ALERTS, True),
+            "disabled": dict.fromkeys(replaced, True),
         },
         "grafana": {
             # The chart would generate another password at each rendering.

@@ -1,12 +1,14 @@
-"""The Grafana dashboards of this cluster: overview, etcd and gateways."""
+"""The Grafana dashboards of this cluster: overview, etcd, gateways, and other clusters."""
 
+from addons.monitoring.alerts import BACKUP_METRIC, EXPIRY_METRIC, PROOF_METRIC
 from addons.monitoring.grafana import GrafanaDashboard, GrafanaPanel
 from addons.monitoring.targets import MonitoringTargets
+from config.federation import JOB, PREFIX
 
 
 def dashboards(targets: MonitoringTargets) -> list[GrafanaDashboard]:
     """Return every dashboard."""
-    return [cluster(), etcd(), gateways(targets)]
+    return [cluster(), etcd(), gateways(targets), *([fleet()] if targets.fleet else [])]
 
 
 def cluster() -> GrafanaDashboard:
@@ -213,3 +215,86 @@ def gateways(targets: MonitoringTargets) -> GrafanaDashboard:
             ),
         ],
     )
+
+
+def fleet() -> GrafanaDashboard:
+    """Every cluster that is watched, on one page."""
+    watched = f'up{{job="{JOB}"}}'
+    ready = f"{PREFIX}kube_node_status_condition"
+    return GrafanaDashboard(
+        name="fleet",
+        title="Fleet",
+        panels=[
+            GrafanaPanel(
+                title="Clusters",
+                kind="stat",
+                queries={
+                    "answer": f"count({watched} == 1) or vector(0)",
+                    "silent": f"count({watched} == 0) or vector(0)",
+                },
+            ),
+            GrafanaPanel(
+                title="API servers by version",
+                kind="stat",
+                queries={
+                    "{{cluster}} {{git_version}}": "count by (cluster, git_version) "
+                    f"({PREFIX}kubernetes_build_info)"
+                },
+            ),
+            GrafanaPanel(
+                title="Firing alerts",
+                kind="stat",
+                queries={
+                    "{{cluster}} {{severity}}": "count by (cluster, severity) "
+                    f'({PREFIX}ALERTS{{severity=~"critical|warning"}})'
+                },
+            ),
+            GrafanaPanel(
+                title="Nodes Ready",
+                kind="stat",
+                queries={"{{cluster}}": f"sum by (cluster) ({ready})"},
+            ),
+            GrafanaPanel(
+                title="Nodes not Ready",
+                kind="stat",
+                queries={"{{cluster}}": f"sum by (cluster) ({ready} == bool 0)"},
+            ),
+            GrafanaPanel(
+                title="Drift: nodes at a version of no API server",
+                kind="stat",
+                queries={"{{cluster}}": _nodes_at_another_version()},
+            ),
+            GrafanaPanel(
+                title="Certificates of control planes end in",
+                kind="stat",
+                unit="s",
+                queries={"{{cluster}}": f"min by (cluster) ({PREFIX}{EXPIRY_METRIC}) - time()"},
+            ),
+            GrafanaPanel(
+                title="Age of the newest backup",
+                kind="stat",
+                unit="s",
+                queries={
+                    "{{cluster}} {{place}}": "time() - max by (cluster, place) "
+                    f"({PREFIX}{BACKUP_METRIC})"
+                },
+            ),
+            GrafanaPanel(
+                title="Age of the newest proved backup",
+                kind="stat",
+                unit="s",
+                queries={"{{cluster}}": f"time() - max by (cluster) ({PREFIX}{PROOF_METRIC})"},
+            ),
+        ],
+    )
+
+
+def _nodes_at_another_version() -> str:
+    def by_version(metric: str, label: str) -> str:
+        renamed = f'label_replace({PREFIX}{metric}, "version", "$1", "{label}", "(.*)")'
+        return f"count by (cluster, version) ({renamed})"
+
+    nodes = by_version("kube_node_info", "kubelet_version")
+    api_servers = by_version("kubernetes_build_info", "git_version")
+    others = f"sum by (cluster) ({nodes} unless {api_servers})"
+    return f"{others} or 0 * count by (cluster) ({PREFIX}kube_node_info)"

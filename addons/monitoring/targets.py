@@ -27,6 +27,8 @@ class MonitoringTargets:
     snapshot_namespace: str
     # Whether kured reboots nodes.
     reboots: bool
+    # Whether Prometheus watches other clusters.
+    fleet: bool
 
     @property
     def vip_holders(self) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from commands.fleet import argocd, logins, upgrade
 from commands.fleet.argocd import ArgoCd
+from commands.fleet.federation import Federation
 from commands.fleet.kubeconfigs import merge
 from commands.fleet.logins import LoginError, Logins
 from commands.fleet.machines import MachineError, ssh, write_files
@@ -44,6 +45,8 @@ def main() -> int:
                 return _upgrade(arguments)
             case "argocd":
                 return _argocd(arguments)
+            case "monitoring":
+                return _keep_logins(Federation(), arguments)
             case "ssh-config":
                 print(write_files(Path.cwd(), arguments.name, outputs(arguments.name)))
                 return 0
@@ -165,7 +168,10 @@ def _arguments() -> argparse.Namespace:
     )
     waves.add_argument("--yes", action="store_true", help="do not ask")
     deployer = commands.add_parser("argocd", help="keep Argo CD's cluster Secrets current")
-    _add_login_arguments(deployer, "argocd")
+    _add_login_arguments(deployer)
+    deployer.add_argument(
+        "--namespace", default="argocd", help="Argo CD's namespace; default: argocd"
+    )
     deployer.add_argument(
         "--cluster-role", default=argocd.ROLE, help=f"its rights there; default: {argocd.ROLE}"
     )
@@ -176,15 +182,14 @@ def _arguments() -> argparse.Namespace:
         metavar="NAMESPACE",
         help="these rights in this namespace only; may be repeated",
     )
+    watcher = commands.add_parser("monitoring", help="let the admin cluster watch all clusters")
+    _add_login_arguments(watcher)
     return parser.parse_args()
 
 
-def _add_login_arguments(parser: argparse.ArgumentParser, namespace: str) -> None:
+def _add_login_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
     parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
-    parser.add_argument(
-        "--namespace", default=namespace, help=f"its namespace there; default: {namespace}"
-    )
     parser.add_argument("--hours", type=_hours, default=24, help="life of the tokens; default: 24")
     parser.add_argument(
         "--remove-gone", action="store_true", help="remove the Secrets of clusters that are gone"

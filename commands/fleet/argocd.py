@@ -26,6 +26,12 @@ class ArgoCd:
     """The namespaces in which it may; all without any."""
 
     @property
+    def requirements(self) -> Mapping[str, str]:
+        """What the admin cluster must have, by path."""
+        namespace = f"/api/v1/namespaces/{self.namespace}"
+        return {namespace: f"no namespace {self.namespace}: name Argo CD's, `--namespace`"}
+
+    @property
     def account(self) -> Account:
         """Its account in each cluster."""
         return Account(name="argocd", role=self.role, namespaces=self.only_in)

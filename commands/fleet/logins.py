@@ -24,6 +24,9 @@ from commands.pulumi_cli import PulumiError
 STACK = "openstack-kubernetes-stack"
 HOURS = "openstack-kubernetes-token-hours"
 
+# The API of the admin cluster for its own pods, which need no way in from outside.
+OWN_SERVER = "https://kubernetes.default.svc"
+
 # Each waits for a program of Pulumi's, which takes half a core for a second.
 _AT_A_TIME = 8
 
@@ -51,8 +54,8 @@ class Program(Protocol):
     """A program in the admin cluster."""
 
     @property
-    def namespace(self) -> str:
-        """Its namespace, with the Secrets."""
+    def requirements(self) -> Mapping[str, str]:
+        """What the admin cluster must have, by path: what is said without it."""
 
     @property
     def account(self) -> Account:
@@ -87,7 +90,7 @@ class Logins:
         """Read the present ones.
 
         Raises:
-            LoginError: if the admin cluster does not answer, or has no such namespace.
+            LoginError: if the admin cluster does not answer, or lacks what the program needs.
             PulumiError, StackError, KubeconfigError: if its stack tells no way into it.
         """
         self._program = program
@@ -96,8 +99,9 @@ class Logins:
         self._admin = Administrator.of(outputs(admin)["kubeconfig"]).client()
         label = f"{accounts.LABEL}={program.account.name}"
         with self._asking_admin():
-            if not objects.exists(self._admin, f"/api/v1/namespaces/{program.namespace}"):
-                raise LoginError(f"{admin} has no namespace {program.namespace}")
+            for path, missing in program.requirements.items():
+                if not objects.exists(self._admin, path):
+                    raise LoginError(f"{admin} has {missing}")
             found = objects.labelled(self._admin, program.collections[0], label)
         annotated = ((each["metadata"].get("annotations", {}), each) for each in found)
         self._secrets = {marks[STACK]: each for marks, each in annotated if STACK in marks}
@@ -145,7 +149,7 @@ class Logins:
                 token = accounts.token(api, self._program.account, self._hours)
         login = Login(
             stack=stack,
-            server=administrator.cluster["server"],
+            server=OWN_SERVER if stack == self._admin_name else administrator.cluster["server"],
             ca_data=administrator.cluster["certificate-authority-data"],
             token=token,
         )

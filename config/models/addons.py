@@ -158,6 +158,9 @@ class Monitoring(OptionalChartAddon):
     """Size of the volume of Prometheus."""
     alertmanager: Values | None = None
     """Configuration of Alertmanager (`route`, `receivers`); by default no alert is sent."""
+    fleet: bool = False
+    """Watch other clusters too, those that `commands.fleet monitoring` names: a dashboard, and
+    alerts for those that are silent."""
 
 
 class Ingress(OptionalChartAddon):

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from lab.cloud import inside, namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
@@ -113,6 +115,15 @@ class Cluster:
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         """Run kubectl through the floating IP; returns its standard output."""
         return run("kubectl", *arguments, stdin=stdin, check=check, KUBECONFIG=str(self.kubeconfig))
+
+    def kubectl_as(self, token: str, *arguments: str) -> str:
+        """Run kubectl with a token; returns its standard output, empty when it is refused."""
+        login = yaml.safe_load(self.kubeconfig.read_text())
+        login["users"][0]["user"] = {"token": token}
+        file = self.stack.folder / "token"
+        file.touch(mode=0o600)
+        file.write_text(yaml.safe_dump(login))
+        return run("kubectl", *arguments, check=False, KUBECONFIG=str(file))
 
     def nodes(self) -> dict[str, bool]:
         """Name -> Ready of the cluster's nodes."""

@@ -6,6 +6,7 @@ say which add-ons cannot run here, and why.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from datetime import time as clock
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -58,6 +60,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "snapshots": {"schedules": [EVERY_HOUR]},
     "monitoring": {
         "storageSize": "2Gi",
+        "fleet": True,
         "alertmanager": {
             "route": {"receiver": "lab", "group_wait": "1s", "group_interval": "10s"},
             "receivers": [{"name": "lab", "webhook_configs": [WEBHOOK]}],
@@ -129,6 +132,7 @@ kind: Service
 metadata: {name: receiver}
 spec: {selector: {app: receiver}, ports: [{port: 80, targetPort: 8080}]}
 """
+PROMETHEUS = "kube-prometheus-stack-prometheus:9090"
 ROUND = clock(minute=25)
 SNAPSHOT = "data-by-hand-1"
 
@@ -276,6 +280,37 @@ def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Clus
     until(lambda: "EtcdBackupLate" in firing(cluster), "the alert", 180)
     cluster.ssh(control_plane, "sudo systemctl start openstack-kubernetes-backup.service")
     until(lambda: "EtcdBackupLate" not in firing(cluster), "the end of the alert", 180)
+
+
+def test_the_fleet_is_watched_with_a_token_for_that_alone(cluster: Cluster) -> None:
+    watch = ("monitoring", "addons", "--admin", "addons")
+    assert cluster.fleet(*watch).startswith("addons: a new token ends ")
+    nodes = 'sum(fleet_kube_node_status_condition{cluster="addons"})'
+    until(lambda: answer(cluster, nodes) == "3", "the metrics of its nodes", 300)
+    backup = 'count(fleet_openstack_kubernetes_etcd_backup_timestamp_seconds{cluster="addons"})'
+    assert int(answer(cluster, backup)) > 0
+
+    words = ("-n", "monitoring", "get", "secret", "fleet-addons", "-o", "jsonpath={.data.token}")
+    token = base64.b64decode(cluster.kubectl(*words)).decode()
+    services = "/api/v1/namespaces/monitoring/services"
+    federated = f"{services}/{PROMETHEUS}/proxy/federate?match[]=up"
+    assert "up{" in cluster.kubectl_as(token, "get", "--raw", federated)
+    for path in (
+        f"{services}/kube-prometheus-stack-alertmanager:9093/proxy/",
+        f"{services}/kube-prometheus-stack-prometheus",
+        "/api/v1/namespaces/monitoring/secrets",
+        "/api/v1/nodes",
+    ):
+        assert cluster.kubectl_as(token, "get", "--raw", path) == "", path
+
+
+def test_a_cluster_of_the_fleet_that_is_silent_is_told_until_it_answers(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "namespace", "openstack-kubernetes-fleet")
+    silent = 'count(ALERTS{alertname="FleetClusterSilent",cluster="addons"})'
+    until(lambda: answer(cluster, silent) == "1", "the alert, which waits five minutes", 180)
+    said = cluster.fleet("monitoring", "addons", "--admin", "addons")
+    assert said.startswith("addons: a new token ends ")
+    until(lambda: answer(cluster, silent) == "", "the end of the alert", 300)
 
 
 def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> None:
@@ -432,8 +467,19 @@ def smoke(cluster: Cluster, *arguments: str) -> None:
 
 def firing(cluster: Cluster) -> str:
     """Ask Prometheus which alerts fire."""
-    proxy = "/api/v1/namespaces/monitoring/services/kube-prometheus-stack-prometheus:9090/proxy"
-    return cluster.kubectl("get", "--raw", f"{proxy}/api/v1/query?query=ALERTS")
+    return query(cluster, "ALERTS")
+
+
+def query(cluster: Cluster, text: str) -> str:
+    """Ask Prometheus; returns its JSON."""
+    proxy = f"/api/v1/namespaces/monitoring/services/{PROMETHEUS}/proxy"
+    return cluster.kubectl("get", "--raw", f"{proxy}/api/v1/query?{urlencode({'query': text})}")
+
+
+def answer(cluster: Cluster, text: str) -> str:
+    """The value of a query with one answer at most; empty if there is none."""
+    found = json.loads(query(cluster, text))["data"]["result"]
+    return str(found[0]["value"][1]) if found else ""
 
 
 def kured_on(cluster: Cluster, node: str) -> str:

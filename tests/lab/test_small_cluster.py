@@ -785,28 +785,10 @@ def test_the_fleet_shows_the_newest_backup(cluster: Cluster) -> None:
 
 
 def as_argo_cd(cluster: Cluster, *arguments: str) -> str:
-    """Run kubectl with what Argo CD's cluster Secret holds; empty when it is refused."""
+    """Run kubectl with the token of Argo CD's cluster Secret; empty when it is refused."""
     read = cluster.kubectl("-n", "argocd", "get", "secret", "fleet-small", "-o", "json")
-    data = {key: base64.b64decode(text) for key, text in json.loads(read)["data"].items()}
-    config = json.loads(data["config"])
-    login = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [
-            {
-                "name": "c",
-                "cluster": {
-                    "server": data["server"].decode(),
-                    "certificate-authority-data": config["tlsClientConfig"]["caData"],
-                },
-            }
-        ],
-        "users": [{"name": "u", "user": {"token": config["bearerToken"]}}],
-    }
-    file = cluster.stack.folder / "argocd"
-    file.touch(mode=0o600)
-    file.write_text(json.dumps(login))
-    return run("kubectl", *arguments, check=False, KUBECONFIG=str(file))
+    config = json.loads(base64.b64decode(json.loads(read)["data"]["config"]))
+    return cluster.kubectl_as(config["bearerToken"], *arguments)
 
 
 def test_argo_cd_gets_a_token_that_deploys_and_ends(cluster: Cluster) -> None:

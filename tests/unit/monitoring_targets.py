@@ -12,6 +12,7 @@ TARGETS = MonitoringTargets(
     snapshot_jobs=("nightly", "weekly"),
     snapshot_namespace="snapshots",
     reboots=True,
+    fleet=True,
     backup_hours=6,
     backup_places=("disk", "bucket"),
 )

@@ -517,6 +517,22 @@ class TestValues:
         labels = sorted(label for each in found for label in each.inputs["metadata"]["labels"])
         assert labels == ["grafana_dashboard"] * 3 + ["grafana_datasource"]
 
+    def test_a_cluster_of_the_fleet_that_is_silent_holds_back_no_reboot(self) -> None:
+        run = install({"monitoring": {"enabled": True, "fleet": True}, "kured": {"enabled": True}})
+        ignored = run.chart_values("kured")["configuration"]["alertFilterRegexp"]
+        assert all(re.fullmatch(ignored, each) for each in alerts.FLEET_ALERTS)
+        # The chart's own would mean other clusters, too, so ours takes its place.
+        disabled = run.chart_values("kube-prometheus-stack")["defaultRules"]["disabled"]
+        assert disabled["TargetDown"] is True
+        rules = run.one("PrometheusRule", "demo-addons-openstack-kubernetes")
+        named = {
+            rule["alert"]: rule["expr"]
+            for group in rules.inputs["spec"]["groups"]
+            for rule in group["rules"]
+        }
+        assert 'up{job!="fleet"}' in named["TargetDown"]
+        assert "demo-addons-dashboard-fleet" in run.all("core/v1:ConfigMap")
+
     def test_grafana_shows_the_logs_if_both_are_enabled(self, everything: AddonsRun) -> None:
         [plugin] = everything.chart_values("kube-prometheus-stack")["grafana"]["plugins"]
         assert re.fullmatch(r"victoriametrics-logs-datasource@\d+\.\d+\.\d+", plugin)

@@ -101,6 +101,11 @@ def test_each_cluster_but_its_own_gets_a_secret_with_a_token_and_no_key(
     assert config["bearerToken"].split(".")[1] not in out + err
 
 
+def test_its_own_cluster_can_be_named_too(admin: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "admin") == 0
+    assert data(admin, "admin")["server"] == "https://kubernetes.default.svc"
+
+
 def test_a_token_is_kept_until_half_of_its_life_is_over(
     admin: Objects, shop: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from addons.monitoring import alerts, dashboards, scrape_configs
 from addons.monitoring.alerts import Alert
 from addons.monitoring.targets import MonitoringTargets
+from config import federation
 from config.load import load
 from config.security_groups import METRICS, rules
 from tests.unit.monitoring_targets import TARGETS
@@ -78,6 +79,7 @@ def test_thresholds_fit_the_cluster() -> None:
         (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(TARGETS, snapshot_jobs=()), {"SnapshotsLate"}),
         (replace(TARGETS, reboots=False), {"NodeRebootOverdue"}),
+        (replace(TARGETS, fleet=False), {*alerts.FLEET_ALERTS, alerts.TARGET_DOWN}),
         (
             replace(TARGETS, backup_places=()),
             {
@@ -110,6 +112,22 @@ def test_a_proof_is_late_after_two_days_and_the_interval_of_backups() -> None:
     assert by_name["EtcdBackupUnproved"].expression == late
     assert by_name["EtcdBackupNeverProved"].expression == f"absent({alerts.PROOF_METRIC})"
     assert by_name["EtcdBackupNeverProved"].lasting == "60h"
+
+
+def test_what_is_shown_of_other_clusters_is_what_is_taken_from_them() -> None:
+    taken = {each.partition("{")[0] for each in federation.SELECTORS}
+    [fleet] = [each for each in dashboards.dashboards(TARGETS) if each.name == "fleet"]
+    shown = [query for panel in fleet.panels for query in panel.queries.values()]
+    shown += [alert.expression for alert in alerts.groups(TARGETS)["fleet"]]
+    assert {name for query in shown for name in re.findall(r"\bfleet_(\w+)", query)} == taken
+    # Those of this cluster alone are about no other one.
+    others = [each for each in dashboards.dashboards(TARGETS) if each != fleet]
+    assert not [each.name for each in others if federation.PREFIX in each.text()]
+
+
+def test_there_is_no_dashboard_of_a_fleet_that_is_not_watched() -> None:
+    found = dashboards.dashboards(replace(TARGETS, fleet=False))
+    assert {each.name for each in found} == {"cluster", "etcd", "gateways"}
 
 
 def test_the_loss_of_the_only_gateway_is_critical() -> None:

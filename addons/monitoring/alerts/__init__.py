@@ -3,16 +3,19 @@
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.alerts.certificates import EXPIRY_METRIC
 from addons.monitoring.alerts.etcd_backups import BACKUP_METRIC, PROOF_METRIC
+from addons.monitoring.alerts.fleet import FLEET_ALERTS, TARGET_DOWN
 from addons.monitoring.alerts.nodes import REBOOT_OVERDUE
 from addons.monitoring.alerts.rules import REPLACED_ALERTS, REPLACED_GROUPS, groups, rule_spec
 
 __all__ = [
     "BACKUP_METRIC",
     "EXPIRY_METRIC",
+    "FLEET_ALERTS",
     "PROOF_METRIC",
     "REBOOT_OVERDUE",
     "REPLACED_ALERTS",
     "REPLACED_GROUPS",
+    "TARGET_DOWN",
     "Alert",
     "groups",
     "rule_spec",

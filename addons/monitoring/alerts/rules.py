@@ -7,6 +7,7 @@ from addons.monitoring.alerts import (
     certificates,
     etcd,
     etcd_backups,
+    fleet,
     gateways,
     nodes,
     volume_snapshots,
@@ -30,6 +31,7 @@ def groups(targets: MonitoringTargets) -> dict[str, Sequence[Alert]]:
         "certificates": certificates.alerts(targets),
         "snapshots": volume_snapshots.alerts(targets),
         "backups": etcd_backups.alerts(targets),
+        "fleet": fleet.alerts(targets),
     }
     return {name: alerts for name, alerts in found.items() if alerts}
 
