@@ -50,23 +50,14 @@ context = Context(
 gateway = Gateway(f"{name}-gateway", context)
 nodes = NodeContext.behind(gateway, context)
 configs = cloud_configs(context, cloud_credential(cluster))
-control_plane = ControlPlane(
-    f"{name}-control-plane",
-    nodes,
-    cloud_configs=configs,
-    backup_secret_key=secrets.backup_secret_key,
-)
+control_plane = ControlPlane(f"{name}-control-plane", nodes, cloud_configs=configs, secrets=secrets)
 pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
     for pool in cluster.pools
 ]
 rotations = finish_rotations(nodes, control_plane, pools)
 addons = Addons(
-    f"{name}-addons",
-    nodes,
-    control_plane=control_plane,
-    cloud_configs=configs,
-    secrets=secrets,
+    f"{name}-addons", nodes, control_plane=control_plane, cloud_configs=configs, secrets=secrets
 )
 keeper = keep_volumes(name, context, control_plane)
 everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]

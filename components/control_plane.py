@@ -23,6 +23,7 @@ from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext, known_
 from components.rollout import MachineOutput, Turns
 from components.ssh import Script, connection, environment_file, scripts
 from config import ports
+from config.load import Secrets
 from config.models.cluster import Cluster
 from config.values.kubernetes import seconds
 
@@ -51,14 +52,14 @@ class ControlPlane(pulumi.ComponentResource):
         context: NodeContext,
         *,
         cloud_configs: Mapping[str, CloudConfig],
-        backup_secret_key: pulumi.Input[str] | None,
+        secrets: Secrets,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:ControlPlane", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
         self._context = context
         self._cloud_configs = cloud_configs
-        self._backup_secret_key = backup_secret_key
+        self._secrets = secrets
         cluster = context.cluster
         group = server_group(name, cluster.control_plane.server_group_policy, self._child)
         memberships: list[tuple[str, pulumi.Resource]] = []
@@ -195,7 +196,7 @@ class ControlPlane(pulumi.ComponentResource):
                 ssh=ssh,
                 files={
                     **scripts("cluster", "backup"),
-                    **backups.files(cluster.backup, self._backup_secret_key, context.pki),
+                    **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
                     **kubeadm_files(
                         cluster,
                         machine.name,
