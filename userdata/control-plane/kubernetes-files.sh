@@ -30,17 +30,17 @@ copy_plain_files() {
 
 # Only the group of the pods that log in can read them. A program that no longer does loses its own.
 copy_cloud_configs() {
-  local file folder name
+  local file name place
   for file in "$CLOUD"/*/*; do
     [[ -e $FOLDER/cloud/${file#"$CLOUD"/} ]] || rm -f -- "$file"
   done
   for file in "$FOLDER"/cloud/*/*; do
     [[ -f $file ]] || continue
     name=${file#"$FOLDER"/cloud/}
-    folder=$CLOUD/${name%/*}
-    mkdir -p -- "$folder"
-    chgrp -- "$CLOUD_CONFIG_GROUP" "$folder"
-    chmod -- 2750 "$folder" # its files have its group
+    place=$CLOUD/${name%/*}
+    mkdir -p -- "$place"
+    chgrp -- "$CLOUD_CONFIG_GROUP" "$place"
+    chmod -- 2750 "$place" # its files have its group
     copy_file "$file" "$CLOUD/$name" 0640
   done
 }
