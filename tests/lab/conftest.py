@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from lab.cloud import inside
+from tests.lab.cluster import run
+from tests.lab.object_store import ObjectStore
 from tests.lab.tenant import Tenant
+
+
+def pytest_configure() -> None:
+    """Set the seed before pytest-xdist starts its workers, which inherit it."""
+    os.environ.setdefault("SEED", str(int(time.time())))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def project(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """With several workers of pytest-xdist, each has its clusters in a project of its own."""
+    if worker_id == "master":
+        yield
+        return
+    file = tmp_path_factory.mktemp("project") / "lab.yaml"
+    run(sys.executable, "-m", "tests.lab.worker_project", str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inside, "CLOUDS_YAML", file)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +39,11 @@ def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
     made = Tenant(tmp_path_factory.mktemp("tenant"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def store(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """An object store outside of every cluster."""
+    number = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
+    with ObjectStore(tmp_path_factory.mktemp("store"), port=7480 + number) as started:
+        yield started

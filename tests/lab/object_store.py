@@ -20,7 +20,7 @@ class ObjectStore:
     region = "lab"
     bucket = "backups"
 
-    def __init__(self, folder: Path, port: int = 7480) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self.endpoint = f"http://{layout.API}:{port}"
         self.access_key = secrets.token_hex(10)
         # Real keys have such characters too, which scripts may fail on.

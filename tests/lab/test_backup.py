@@ -25,12 +25,6 @@ BACKUP_SH = f"{SCRIPTS}/backup/backup.sh"
 PROOF = "openstack-kubernetes-backup-proof.service"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
-        yield store
-
-
 def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
     """The key `backup`."""
     return {"keep": 1, "bucket": {**store.settings(), "keep": 2}, **more}

@@ -26,12 +26,6 @@ SECRETS = "/registry/secrets/"
 COUNT = 250
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
-        yield store
-
-
 def backup(store: ObjectStore, **more: Any) -> dict[str, Any]:
     """The key `backup`."""
     return {"bucket": store.settings(), **more}
@@ -329,6 +323,8 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
     for seconds in kills.draw(seed, 2, 30, 180):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
+        # Its only API server may just be restarting.
+        until(lambda: cluster.kubectl("get", "--raw", "/readyz", check=False), "the API", 120)
         assert accepts(cluster, token_of_pod(cluster))
     cluster.up()
     assert accepted_keys(cluster) == 1
