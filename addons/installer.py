@@ -41,12 +41,14 @@ class Installer:
         security: str = "baseline",
         public: bool = False,
         protect: bool = False,
+        node_port_target: int | None = None,
     ) -> kubernetes.core.v1.Namespace:
         """Create a namespace with the Pod Security level that its pods need.
 
         Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
         pod network than the program's own might not recognize nodes: there, everyone may. With
-        `protect`, it is not deleted with what is in it.
+        `protect`, it is not deleted with what is in it. A NodePort leads from outside of the
+        cluster to the port `node_port_target` of its pods.
         """
         namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",
@@ -58,16 +60,18 @@ class Installer:
             ),
         )
         if not public and self.settings.cni.kind == "cilium":
-            self._isolate(name, [*after, namespace])
+            self._isolate(name, node_port_target, [*after, namespace])
         return namespace
 
-    def _isolate(self, namespace: str, after: Sequence[pulumi.Resource]) -> None:
+    def _isolate(
+        self, namespace: str, node_port_target: int | None, after: Sequence[pulumi.Resource]
+    ) -> None:
         nodes = self.custom(
             "cilium.io/v2",
             "CiliumNetworkPolicy",
             f"{namespace}-nodes",
             namespace,
-            network_policies.from_nodes(),
+            network_policies.from_nodes(node_port_target),
             after=after,
         )
         kubernetes.networking.v1.NetworkPolicy(

@@ -41,9 +41,14 @@ def from_pods(namespace: str) -> NetworkPolicySpecArgs:
     )
 
 
-def from_nodes() -> dict[str, Any]:
+def from_nodes(node_port_target: int | None) -> dict[str, Any]:
     """Let in the nodes, a CiliumNetworkPolicy: the API server passes users' requests on.
 
-    To Cilium a node is no address: no NetworkPolicy can name it.
+    To Cilium a node is no address: no NetworkPolicy can name it. What comes to a pod through a
+    NodePort is from outside to Cilium, whoever sent it.
     """
-    return {"endpointSelector": {}, "ingress": [{"fromEntities": ["host", "remote-node"]}]}
+    ingress: list[dict[str, Any]] = [{"fromEntities": ["host", "remote-node"]}]
+    if node_port_target is not None:
+        port = {"port": str(node_port_target), "protocol": "TCP"}
+        ingress.append({"fromEntities": ["world"], "toPorts": [{"ports": [port]}]})
+    return {"endpointSelector": {}, "ingress": ingress}

@@ -56,7 +56,13 @@ def install(
 
     With `protect`, the volume is neither deleted nor replaced.
     """
-    namespace = installer.namespace(NAMESPACE, after=after, security="restricted", protect=protect)
+    namespace = installer.namespace(
+        NAMESPACE,
+        after=after,
+        security="restricted",
+        protect=protect,
+        node_port_target=ports.OBJECT_STORE,
+    )
     authority, certificate = keys.certificates(
         installer, addresses=address.addresses, names=address.names
     )

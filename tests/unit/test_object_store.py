@@ -94,6 +94,12 @@ def test_the_pod_has_no_rights_and_the_volume_on_one_node_at_a_time(store: Addon
     assert policy["ingress"] == [{"from": [{"podSelector": {}}]}]
 
 
+def test_the_gateways_reach_the_pod_through_its_node_port(store: AddonsRun) -> None:
+    policy = store.one("v2:CiliumNetworkPolicy", f"{STORE}-nodes").inputs["spec"]
+    [outside] = [rule for rule in policy["ingress"] if rule["fromEntities"] == ["world"]]
+    assert outside["toPorts"] == [{"ports": [{"port": "7070", "protocol": "TCP"}]}]
+
+
 def test_users_cannot_be_changed_through_the_gateways(store: AddonsRun) -> None:
     for kind, port in (("containers", ":7070"), ("initContainers", "127.0.0.1:7070")):
         (only,) = pod(store)[kind]
