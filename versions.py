@@ -47,5 +47,7 @@ VICTORIA_LOGS_DATASOURCE = "0.32.0"
 # The object store: ghcr.io/versity/versitygw.
 # renovate: datasource=github-releases depName=versity/versitygw
 VERSITYGW = "v1.8.0"
+# renovate: datasource=docker depName=ghcr.io/pulumi/helm-charts/pulumi-kubernetes-operator
+PULUMI_OPERATOR_CHART = "2.9.0"
 # renovate: datasource=helm depName=kured registryUrl=https://kubereboot.github.io/charts
 KURED_CHART = "6.1.0"

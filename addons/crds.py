@@ -7,6 +7,17 @@ import pulumi
 TYPE = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 
 
+def keep(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Leave the definitions in the cluster when their add-on goes.
+
+    Every object would go with them, and what it stands for: a snapshot in Cinder, a cluster.
+    """
+    if args.type_ != TYPE:
+        return None
+    args.opts.retain_on_delete = True
+    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
+
+
 def without_descriptions(
     args: pulumi.ResourceTransformArgs,
 ) -> pulumi.ResourceTransformResult | None:

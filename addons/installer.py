@@ -41,14 +41,15 @@ class Installer:
         security: str = "baseline",
         public: bool = False,
         protect: bool = False,
+        keep: bool = False,
         node_port_target: int | None = None,
     ) -> kubernetes.core.v1.Namespace:
         """Create a namespace with the Pod Security level that its pods need.
 
         Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
         pod network than the program's own might not recognize nodes: there, everyone may. With
-        `protect`, it is not deleted with what is in it. A NodePort leads from outside of the
-        cluster to the port `node_port_target` of its pods.
+        `protect`, it is not deleted with what is in it; with `keep`, it outlives its add-on. A
+        NodePort leads from outside of the cluster to the port `node_port_target` of its pods.
         """
         namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",
@@ -56,7 +57,8 @@ class Installer:
                 name=name, labels={"pod-security.kubernetes.io/enforce": security}
             ),
             opts=pulumi.ResourceOptions.merge(
-                self.options(), pulumi.ResourceOptions(protect=protect or None)
+                self.options(),
+                pulumi.ResourceOptions(protect=protect or None, retain_on_delete=keep or None),
             ),
         )
         if not public and self.settings.cni.kind == "cilium":

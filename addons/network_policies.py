@@ -14,11 +14,13 @@ NAME = "default"
 
 # Namespaces whose pods reach those of an add-on's namespace.
 _ADMITTED: Mapping[str, Sequence[str]] = {
+    "clusters": ("operator",),
     "headlamp": ("ingress",),
     "kured": ("monitoring",),
     "logging": ("monitoring",),
     "monitoring": ("ingress", "kured"),
     "object-store": (),
+    "operator": ("monitoring",),
     "snapshots": (),
 }
 

@@ -50,7 +50,7 @@ def install(
         values=values(settings),
         overrides=settings.values,
         after=after,
-        transforms=[keep_kinds, crds.without_descriptions],
+        transforms=[crds.keep, crds.without_descriptions],
     )
     if settings.schedules:
         snapshot_schedules.install(
@@ -61,11 +61,3 @@ def install(
             after=[chart],
         )
     return chart
-
-
-def keep_kinds(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """Leave the CRDs in the cluster: every snapshot, in Cinder too, would go with them."""
-    if args.type_ != crds.TYPE:
-        return None
-    args.opts.retain_on_delete = True
-    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)

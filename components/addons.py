@@ -23,6 +23,7 @@ from addons import (
     monitoring,
     node_dns,
     object_store,
+    operator,
     snapshot_schedules,
     snapshots,
 )
@@ -212,6 +213,13 @@ class Addons(pulumi.ComponentResource):
                 monitored=settings.monitoring.enabled,
                 after=after_monitoring,
             )
+        if settings.operator.enabled:
+            operator.install(
+                installer,
+                settings.operator,
+                monitored=settings.monitoring.enabled,
+                after=after_monitoring,
+            )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
             addresses = cluster.addresses.control_planes[: cluster.control_plane_count]
@@ -297,6 +305,7 @@ def charts(settings: AddonsSettings) -> list[Chart]:
         headlamp.CHART: settings.headlamp.enabled,
         logging.CHART: settings.logging.enabled,
         fluent_bit.CHART: settings.logging.enabled,
+        operator.CHART: settings.operator.enabled,
         kured.CHART: settings.kured.enabled,
     }
     return [each for each, enabled in wanted.items() if enabled]

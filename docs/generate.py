@@ -40,7 +40,7 @@ See what the cluster would be made of with `pulumi preview`.
 """
 
 # What the stack `admin` switches on: other clusters have no use for it.
-_ON = "addons.objectStore.enabled"
+_ON = ("addons.objectStore.enabled", "addons.operator.enabled")
 
 # The only key whose default is not in the models.
 _STACK_NAME = "clusterName"
@@ -130,7 +130,7 @@ def _engine_type(key: Key) -> dict[str, object]:
 def _commented(key: Key) -> Iterator[str]:
     """The lines of one key, commented out but for those that lead to what is switched on."""
     for line in filter(None, _in_stack(key)):
-        on = key.path == _ON or _ON.startswith(f"{key.path}.")
+        on = any(each == key.path or each.startswith(f"{key.path}.") for each in _ON)
         yield f"  {line}" if on and not line.lstrip().startswith("#") else f"  #{line}"
 
 
@@ -142,7 +142,7 @@ def _in_stack(key: Key) -> Iterator[str]:
     if key.type == "group":
         yield f"{pad}{name}:"
         return
-    value = True if key.path == _ON else _EXAMPLES.get(key.path, key.default)
+    value = True if key.path in _ON else _EXAMPLES.get(key.path, key.default)
     if isinstance(value, list | dict) and (len(_flow(value)) > _WIDTH // 2 or "\n" in str(value)):
         yield f"{pad}{name}:"
         yield from (f"{pad}  {line}" for line in _block(value).splitlines())
@@ -156,7 +156,8 @@ def admin_yaml() -> str:
         f"# {_NOTE}",
         "# The stack `admin`, and the template for others: copy this file to Pulumi.<stack>.yaml.",
         "# It has every key. A line that begins with `#` and no space shows the default or, if",
-        "# there is none, an example; remove the `#` to set it. Only `admin` needs a store.",
+        "# there is none, an example; remove the `#` to set it. Only `admin` needs a store",
+        "# and an operator.",
         "config:",
         "  # Entry of clouds.yaml with the credentials. The OS_* variables and the other keys of",
         "  # the OpenStack provider work as well.",

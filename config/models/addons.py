@@ -239,6 +239,11 @@ class ObjectStore(Settings):
         return self
 
 
+class Operator(OptionalChartAddon):
+    """Pulumi's operator: it makes, changes, repairs and destroys another cluster for each `Stack`
+    object in the namespace `clusters`."""
+
+
 class Kured(OptionalChartAddon):
     """Reboots of machines that need one after updates: drained nodes (kured) and gateways, one at a
     time."""
@@ -297,6 +302,7 @@ class AddonsSettings(Settings):
     headlamp: Headlamp = Headlamp()
     logging: Logging = Logging()
     object_store: ObjectStore = ObjectStore()
+    operator: Operator = Operator()
     kured: Kured = Kured()
 
     @property

@@ -38,7 +38,6 @@ from addons.image_mirror import mirror_images, mirrored
 from addons.installer import concealed
 from addons.monitoring import alerts, narrow_roles
 from addons.programs import take_snapshots
-from addons.snapshots import keep_kinds
 from components.addons import Addons, charts
 from components.credential import cloud_configs
 from components.kubeadm_files import cloud_config_files
@@ -53,7 +52,8 @@ SECRET = "core/v1:Secret"
 DAEMON_SET = "apps/v1:DaemonSet"
 CCM = f"demo-addons-{cloud_controller_manager.NAME}"
 LOGINS = (cloud_controller_manager.NAME, cinder_csi.CHART.name)
-OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "kured")
+OPERATOR = {"operator": {"enabled": True}}
+OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "operator", "kured")
 CREDENTIAL_SECRET = 's3"cr\\et'
 
 
@@ -256,6 +256,7 @@ def test_each_default_addon_can_be_disabled(
         ("ingress", {"traefik"}),
         ("headlamp", {"headlamp"}),
         ("logging", {"victoria-logs-single", "fluent-bit"}),
+        ("operator", {"pulumi-kubernetes-operator"}),
         ("kured", {"kured"}),
     ],
 )
@@ -618,8 +619,9 @@ class TestHeadlamp:
         assert both.chart_values("headlamp")["ingress"]["ingressClassName"] == "nginx"
 
 
-def test_crds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:
+def test_crds_stay_in_the_cluster_with_what_their_objects_stand_for() -> None:
     assert install({"snapshots": {"enabled": True}}).transforms["demo-addons-snapshot-controller"]
+    assert install(OPERATOR).transforms["demo-addons-pulumi-kubernetes-operator"]
     for kind, kept in (
         ("apiextensions.k8s.io/v1:CustomResourceDefinition", True),
         ("apps/v1:Deployment", None),
@@ -631,16 +633,18 @@ def test_crds_of_snapshots_stay_in_the_cluster_with_all_snapshots() -> None:
             props={},
             opts=pulumi.ResourceOptions(),
         )
-        result = keep_kinds(args)
+        result = crds.keep(args)
         assert (result and result.opts.retain_on_delete) == kept
 
 
 def test_crds_of_charts_lose_descriptions_and_keep_every_field() -> None:
-    made = install({each: {"enabled": True} for each in ("snapshots", "monitoring", "ingress")})
+    names = ("snapshots", "monitoring", "ingress", "operator")
+    made = install({each: {"enabled": True} for each in names})
     nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
-    # The CRDs of snapshots are also retained.
+    # Those of snapshots and of the operator are also retained.
     for run, name, transforms in (
         (made, "snapshot-controller", 2),
+        (made, "pulumi-kubernetes-operator", 2),
         (made, "kube-prometheus-stack", 2),
         (made, "traefik", 1),
         (nginx, "nginx-ingress", 1),
@@ -901,10 +905,12 @@ class TestAccess:
         made = {each.inputs["metadata"]["name"] for each in run.all("v1:Namespace").values()}
         # An ingress controller is there for everyone.
         assert {name: self.admitted(run, name) for name in made - {"ingress"}} == {
+            "clusters": {"operator"},
             "headlamp": {"ingress"},
             "kured": {"monitoring"},
             "logging": {"monitoring"},
             "monitoring": {"ingress", "kured"},
+            "operator": {"monitoring"},
             "snapshots": set(),
         }
         assert "demo-addons-ingress" not in run.all(self.POLICY)
@@ -1147,7 +1153,8 @@ class TestChartSource:
     ) -> None:
         for each in everything.all(CHART).values():
             assert each.inputs["version"]
-            assert each.inputs["repositoryOpts"]["repo"].startswith("https://")
+            official = each.inputs.get("repositoryOpts", {}).get("repo", each.inputs["chart"])
+            assert official.startswith(("https://", "oci://"))
 
     def test_all_charts_can_come_from_a_mirror(self) -> None:
         run = install({"chartRepository": "https://charts.example.org/all/"})

@@ -56,6 +56,7 @@ def test_the_admin_stack_can_be_used_as_it_is() -> None:
     admin = load(stack_file(), "admin")
     assert admin.cluster_name == "admin"
     assert admin.addons.object_store.enabled
+    assert admin.addons.operator.enabled
 
 
 @pytest.mark.parametrize("key", [field.alias for field in Cluster.model_fields.values()])

@@ -1,0 +1,145 @@
+"""Pulumi's operator: it makes, repairs and destroys a cluster for each `Stack` object."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import (
+    MatchResourcesArgs,
+    NamedRuleWithOperationsArgs,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpecArgs,
+    ValidatingAdmissionPolicySpecArgs,
+    ValidationArgs,
+)
+from pulumi_kubernetes.core.v1 import ServiceAccount
+from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, ObjectMetaArgs
+from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding
+
+import versions
+from addons import crds
+from addons.chart import Chart
+from addons.installer import Installer
+from addons.rbac import role_ref, service_account
+from config.models.addons import Operator
+
+CHART = Chart(
+    name="pulumi-kubernetes-operator",
+    version=versions.PULUMI_OPERATOR_CHART,
+    repository="oci://ghcr.io/pulumi/helm-charts",
+)
+NAMESPACE = "operator"
+# Of the Stacks, with their Secrets and the pods in which Pulumi runs.
+CLUSTERS = "clusters"
+# The account of those pods.
+WORKSPACE = "workspace"
+
+# It checks with these rights that requests to a workspace come from the operator.
+_DELEGATOR = "system:auth-delegator"
+_POLICY = "openstack-kubernetes-deletion-protection"
+# As the program: protected unless it says otherwise.
+_UNPROTECTED = (
+    "has(oldObject.spec.config) && 'deletionProtection' in oldObject.spec.config"
+    " && string(oldObject.spec.config.deletionProtection) == 'false'"
+)
+_REFUSAL = (
+    "'its deletion would destroy the cluster ' + oldObject.spec.stack"
+    " + ': set spec.config.deletionProtection to false first'"
+)
+
+
+def values(*, monitored: bool) -> dict[str, Any]:
+    """Return values by which the operator runs with the least rights on its node."""
+    return {
+        "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        # The chart's limits are for a small cluster: the operator holds every Secret in memory.
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "128Mi"},
+            "limits": {"cpu": None, "memory": "512Mi"},
+        },
+        # The chart gives no rights to check who asks; the network policy says who can.
+        "controller": {"metricsSecure": False},
+        "serviceMonitor": {"enabled": monitored},
+    }
+
+
+def install(
+    installer: Installer,
+    settings: Operator,
+    *,
+    monitored: bool,
+    after: Sequence[pulumi.Resource],
+) -> None:
+    """Install the operator, and the namespace of the Stacks."""
+    namespace = installer.namespace(NAMESPACE, after=after, security="restricted")
+    clusters = installer.namespace(CLUSTERS, after=after, security="restricted", keep=True)
+    rights = _workspace_rights(installer, clusters)
+    policy = _deletion_protection(installer)
+    installer.chart(
+        CHART,
+        namespace=NAMESPACE,
+        values=values(monitored=monitored),
+        overrides=settings.values,
+        after=[*after, namespace, *rights, *policy],
+        transforms=[crds.keep, crds.without_descriptions],
+    )
+
+
+def _workspace_rights(installer: Installer, namespace: pulumi.Resource) -> list[pulumi.Resource]:
+    name = f"{installer.name}-{WORKSPACE}"
+    return [
+        ServiceAccount(
+            name,
+            metadata=ObjectMetaArgs(name=WORKSPACE, namespace=CLUSTERS),
+            opts=installer.options([namespace]),
+        ),
+        ClusterRoleBinding(
+            name,
+            metadata=ObjectMetaArgs(name=f"openstack-kubernetes:{WORKSPACE}"),
+            role_ref=role_ref("ClusterRole", _DELEGATOR),
+            subjects=[service_account(WORKSPACE, CLUSTERS)],
+            opts=installer.options(),
+        ),
+    ]
+
+
+def _deletion_protection(installer: Installer) -> list[pulumi.Resource]:
+    """Refuse to delete the Stack of a protected cluster, which cannot be taken back.
+
+    Pulumi would only refuse to destroy it, and the Stack could never be used again.
+    """
+    name = f"{installer.name}-{NAMESPACE}-deletion-protection"
+    policy = ValidatingAdmissionPolicy(
+        name,
+        metadata=ObjectMetaArgs(name=_POLICY),
+        spec=ValidatingAdmissionPolicySpecArgs(
+            match_constraints=MatchResourcesArgs(
+                resource_rules=[
+                    NamedRuleWithOperationsArgs(
+                        api_groups=["pulumi.com"],
+                        api_versions=["*"],
+                        operations=["DELETE"],
+                        resources=["stacks"],
+                    )
+                ]
+            ),
+            validations=[ValidationArgs(expression=_UNPROTECTED, message_expression=_REFUSAL)],
+        ),
+        opts=installer.options(),
+    )
+    binding = ValidatingAdmissionPolicyBinding(
+        name,
+        metadata=ObjectMetaArgs(name=_POLICY),
+        spec=ValidatingAdmissionPolicyBindingSpecArgs(
+            policy_name=_POLICY,
+            validation_actions=["Deny"],
+            match_resources=MatchResourcesArgs(
+                namespace_selector=LabelSelectorArgs(
+                    match_labels={"kubernetes.io/metadata.name": CLUSTERS}
+                )
+            ),
+        ),
+        opts=installer.options([policy]),
+    )
+    return [policy, binding]
