@@ -1,0 +1,231 @@
+"""Pulumi in a workspace of its operator: one update at a time, repaired after a kill."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from commands.workspace import left_behind
+
+ROOT = Path(__file__).resolve().parents[2]
+WRAPPER = ROOT / "commands/workspace.sh"
+CLI = "/opt/pulumi/bin/pulumi"
+
+# As the CLI says it: version 3.259, with a bucket or a folder.
+LOCKED = """\
+error: the stack is currently locked by {count} lock(s). Either wait for the other process(es) to \
+end or delete the lock file with `pulumi cancel`.
+"""
+HELD = (
+    "  s3://state/.pulumi/locks/organization/p/shop/1.json: created by pulumi@{} (pid 7) at now\n"
+)
+
+# Locked while there is a file `lock`, which `cancel` removes; slow while there is one `slow`.
+PULUMI = """\
+#!/bin/sh
+echo "$@" >>"{folder}/calls"
+trap 'echo interrupted >>"{folder}/calls"; exit 3' INT
+case $1 in
+  up)
+    echo "progress"
+    [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }}
+    while [ -e "{folder}/slow" ]; do sleep 0.1; done
+    echo "end of $2" >>"{folder}/calls"
+    ;;
+  cancel) rm "{folder}/lock" ;;
+  whoami) echo '{{"url": "s3://state"}}' ;;
+  stack) echo '{{"deployment": {{}}}}' ;;
+  *) exit 9 ;;
+esac
+"""
+
+
+def lock(*machines: str) -> str:
+    return LOCKED.format(count=len(machines)) + "".join(HELD.format(each) for each in machines)
+
+
+class Workspace:
+    """A pod with a CLI that plays Pulumi's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cli = folder / "pulumi"
+        self.cli.write_text(PULUMI.format(folder=folder))
+        self.cli.chmod(0o755)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "commands.workspace", str(self.cli), *words],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PATH": f"{self.folder}:{os.environ['PATH']}",
+                "TMPDIR": str(self.folder),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        with self.start(*words) as process:
+            out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+    def lock(self, *machines: str) -> None:
+        (self.folder / "lock").write_text(lock(*machines))
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().splitlines()
+
+    def until(self, call: str) -> None:
+        _until(lambda: (self.folder / "calls").exists() and call in self.calls)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
+
+
+def test_an_update_runs_as_it_was_asked_for(workspace: Workspace) -> None:
+    assert workspace.run("up", "--stack", "shop") == (0, "progress\n", "")
+    assert workspace.calls == ["up --stack shop", "end of --stack"]
+
+
+def test_what_a_killed_update_of_this_pod_left_behind_is_repaired(workspace: Workspace) -> None:
+    workspace.lock(socket.gethostname())
+    status, out, err = workspace.run("up", "--stack", "shop")
+    assert status == 0
+    assert out == "progress\nprogress\n"
+    assert "nothing was being created" in err
+    assert "cancel --yes --stack shop --non-interactive" in workspace.calls
+    assert workspace.calls[-1] == "end of --stack"
+
+
+def test_a_lock_of_someone_else_is_theirs(workspace: Workspace) -> None:
+    for machines in (["laptop"], [socket.gethostname(), "laptop"]):
+        workspace.lock(*machines)
+        status, _, err = workspace.run("up", "--stack", "shop")
+        assert (status, err) == (255, lock(*machines))
+    assert set(workspace.calls) == {"up --stack shop"}
+
+
+def test_another_failure_is_only_told(workspace: Workspace) -> None:
+    assert workspace.run("oops")[0] == 9
+    assert workspace.calls == ["oops"]
+
+
+def test_an_update_waits_for_one_that_has_outlived_its_operator(workspace: Workspace) -> None:
+    slow = workspace.folder / "slow"
+    slow.touch()
+    first = workspace.start("up", "first")
+    workspace.until("up first")
+    first.kill()
+    # Its pipes are still Pulumi's.
+    first.wait(timeout=30)
+    with workspace.start("up", "second") as second:
+        time.sleep(1)
+        assert workspace.calls == ["up first"]
+        slow.unlink()
+        second.communicate(timeout=30)
+    first.communicate(timeout=30)
+    assert workspace.calls == ["up first", "end of first", "up second", "end of second"]
+
+
+def test_an_interruption_reaches_pulumi(workspace: Workspace) -> None:
+    (workspace.folder / "slow").touch()
+    with workspace.start("up", "first") as update:
+        workspace.until("up first")
+        update.send_signal(signal.SIGINT)
+        update.communicate(timeout=30)
+    assert update.returncode == 3
+    assert workspace.calls[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("said", "ours"),
+    [
+        (lock("pod"), True),
+        (lock("pod", "pod"), True),
+        (lock("pod-1"), False),
+        # Not everyone who holds it is named.
+        (LOCKED.format(count=2) + HELD.format("pod"), False),
+        (HELD.format("pod"), False),
+        ("", False),
+    ],
+)
+def test_only_a_stack_that_this_machine_alone_has_locked_is_repaired(said: str, ours: bool) -> None:
+    assert left_behind(said, "pod") == ours
+
+
+class TestCommand:
+    """The command `pulumi` of the image."""
+
+    @staticmethod
+    def run(folder: Path, *words: str) -> tuple[int, str]:
+        def program(path: Path, text: str) -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+
+        program(folder / "pulumi", 'echo "real $@"')
+        program(folder / ".venv/bin/python", 'echo "python $@"')
+        program(folder / "wrapper", WRAPPER.read_text().replace(CLI, str(folder / "pulumi")))
+        done = subprocess.run(
+            [folder / "wrapper", *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout.replace(str(folder), "")
+
+    @pytest.mark.parametrize("verb", ["up", "destroy", "refresh"])
+    def test_it_repairs_before_it_changes_anything(self, tmp_path: Path, verb: str) -> None:
+        said = f"python -m commands.workspace /pulumi {verb} --yes\n"
+        assert self.run(tmp_path, verb, "--yes") == (0, said)
+
+    @pytest.mark.parametrize("words", [["stack", "select", "up"], ["version"], []])
+    def test_all_else_is_pulumis_own(self, tmp_path: Path, words: list[str]) -> None:
+        assert self.run(tmp_path, *words) == (0, f"real {' '.join(words)}\n")
+
+    def test_it_installs_nothing(self, tmp_path: Path) -> None:
+        assert self.run(tmp_path, "install") == (0, "")
+
+
+class TestImage:
+    TEXT = (ROOT / "Containerfile").read_text()
+    IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
+
+    def test_its_cli_is_that_of_the_locked_sdk(self) -> None:
+        [version] = re.findall(r"pulumi-base:(\S+)", self.TEXT)
+        assert f"\npulumi=={version} " in (ROOT / "requirements.txt").read_text()
+
+    def test_it_has_all_that_the_program_is_made_of_and_nothing_of_a_stack(self) -> None:
+        let_in = {line[1:] for line in self.IGNORED if line.startswith("!")}
+        assert self.IGNORED[1] == "*"
+        tops = re.search(r"^root_packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.M)
+        assert tops
+        packages = set(re.findall(r'"(\w+)"', tops[1]))
+        files = {"Pulumi.yaml", "requirements.txt", "__main__.py", "versions.py", "userdata"}
+        assert let_in == packages | files
+
+    def test_every_file_that_it_copies_exists(self) -> None:
+        copied = re.findall(r"^COPY (?:--chown=\S+ )?(?!--from)(\S+) \S+$", self.TEXT, re.M)
+        assert len(copied) == 4
+        assert all((ROOT / each).exists() for each in copied)
+        assert os.access(WRAPPER, os.X_OK)
