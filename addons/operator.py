@@ -40,7 +40,8 @@ _DELEGATOR = "system:auth-delegator"
 _POLICY = "openstack-kubernetes-deletion-protection"
 # As the program: protected unless it says otherwise.
 _UNPROTECTED = (
-    "has(oldObject.spec.config) && 'deletionProtection' in oldObject.spec.config"
+    "!(has(oldObject.spec.destroyOnFinalize) && oldObject.spec.destroyOnFinalize)"
+    " || has(oldObject.spec.config) && 'deletionProtection' in oldObject.spec.config"
     " && string(oldObject.spec.config.deletionProtection) == 'false'"
 )
 _REFUSAL = (

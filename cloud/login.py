@@ -71,6 +71,9 @@ _CLOUD = ("cloud", ("OS_CLOUD",))
 _INSECURE = ("insecure", ("OS_INSECURE",))
 _DEFAULT_DOMAIN = ("defaultDomain", ("OS_DEFAULT_DOMAIN",))
 
+# The provider's keys that have to do with the login.
+LOGIN_KEYS = frozenset(key for key, *_ in (*_AUTH, *_OTHER, _CLOUD, _INSECURE, _DEFAULT_DOMAIN))
+
 Lookup = Callable[[str], str | None]
 
 

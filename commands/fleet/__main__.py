@@ -11,10 +11,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
 from rich.console import Console
 
-from commands.fleet import argocd, logins, upgrade
+from commands.fleet import add, argocd, logins, upgrade
+from commands.fleet.add import AddError
 from commands.fleet.argocd import ArgoCd
+from commands.fleet.credentials import CredentialError
 from commands.fleet.federation import Federation
 from commands.fleet.kubeconfigs import merge
 from commands.fleet.logins import LoginError, Logins
@@ -24,12 +27,25 @@ from commands.fleet.stacks import StackError, names, outputs
 from commands.fleet.upgrade import UpgradeError
 from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
+from config.errors import ConfigError
 
 # No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
 _WIDEST = 1000
-_ERRORS = (KubeconfigError, LoginError, MachineError, PulumiError, StackError, UpgradeError)
+_ERRORS = (
+    AddError,
+    ConfigError,
+    CredentialError,
+    KubeconfigError,
+    LoginError,
+    MachineError,
+    PulumiError,
+    StackError,
+    UpgradeError,
+)
 # A year.
 _LONGEST_HOURS = 365 * 24
+# The operator takes anything shorter for this.
+_SHORTEST_RESYNC = 60
 
 
 def main() -> int:
@@ -47,6 +63,8 @@ def main() -> int:
                 return _argocd(arguments)
             case "monitoring":
                 return _keep_logins(Federation(), arguments)
+            case "add":
+                return _add(arguments)
             case "ssh-config":
                 print(write_files(Path.cwd(), arguments.name, outputs(arguments.name)))
                 return 0
@@ -105,6 +123,18 @@ def _argocd(arguments: argparse.Namespace) -> int:
     return _keep_logins(program, arguments, left_out=[arguments.admin])
 
 
+def _add(arguments: argparse.Namespace) -> int:
+    cluster = add.read(arguments.name, arguments.image, arguments.resync)
+    if arguments.print:
+        print(yaml.safe_dump(cluster.stack_object(), sort_keys=False), end="")
+        print(f"Secret {cluster.name}: {', '.join(cluster.secret()['data'])}", file=sys.stderr)
+        return 0
+    add.apply(cluster, arguments.admin)
+    see = f"kubectl -n {add.NAMESPACE} get stack {cluster.name}"
+    print(f"{arguments.name}: the operator of {arguments.admin} runs it, `{see}`")
+    return 0
+
+
 def _keep_logins(
     program: logins.Program, arguments: argparse.Namespace, left_out: Sequence[str] = ()
 ) -> int:
@@ -131,6 +161,12 @@ def _number(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError(text)
     return number
+
+
+def _seconds(text: str) -> int:
+    if (seconds := int(text)) != 0 and seconds < _SHORTEST_RESYNC:
+        raise argparse.ArgumentTypeError(f"must be {_SHORTEST_RESYNC} or more, or 0 for never")
+    return seconds
 
 
 def _hours(text: str) -> int:
@@ -167,6 +203,16 @@ def _arguments() -> argparse.Namespace:
         "--check", metavar="COMMAND", help="must succeed with each upgraded cluster's KUBECONFIG"
     )
     waves.add_argument("--yes", action="store_true", help="do not ask")
+    adding = commands.add_parser("add", help="let the operator of the admin cluster run a cluster")
+    adding.add_argument("name", help="its stack, with its configuration here")
+    adding.add_argument("--image", required=True, help="the program, from the Containerfile")
+    adding.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    adding.add_argument(
+        "--resync", type=_seconds, default=300, help="seconds between repairs; default: 300"
+    )
+    adding.add_argument(
+        "--print", action="store_true", help="only print the Stack, without what is secret"
+    )
     deployer = commands.add_parser("argocd", help="keep Argo CD's cluster Secrets current")
     _add_login_arguments(deployer)
     deployer.add_argument(

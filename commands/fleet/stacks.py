@@ -45,6 +45,11 @@ def outputs(stack: str) -> Mapping[str, Any]:
     return found
 
 
+def configuration_file(stack: str) -> Path:
+    """The configuration of a stack, in the checkout."""
+    return Path(f"Pulumi.{stack.rpartition('/')[2]}.yaml")
+
+
 def last_update(stack: str) -> Mapping[str, Any]:
     """The newest entry of a stack's history, with `kind`, `result` and `endTime`, if it has one."""
     text = pulumi("stack", "history", "--json", "--page-size", "1", "--stack", stack)

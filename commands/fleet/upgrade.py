@@ -24,6 +24,7 @@ from commands.fleet.previews import AT_A_TIME, PreviewError, changes
 from commands.fleet.stacks import (
     Locks,
     StackError,
+    configuration_file,
     last_update,
     local_locks,
     namespaces,
@@ -133,17 +134,13 @@ def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
 
 
 def _preview(stack: str, version: str) -> Mapping[str, int]:
-    configuration = _configuration(stack)
+    configuration = configuration_file(stack)
     if not configuration.exists():
         raise UpgradeError(f"{configuration} is missing: run this where you run `pulumi up`")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(configuration, folder))
         _set_version(stack, version, copy)
         return changes(stack, "--config-file", str(copy))
-
-
-def _configuration(stack: str) -> Path:
-    return Path(f"Pulumi.{stack.rpartition('/')[2]}.yaml")
 
 
 def _set_version(stack: str, version: str, file: Path) -> None:
@@ -161,7 +158,7 @@ def _update(stack: str, version: str) -> str | None:
     """
     line = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
     try:
-        _set_version(stack, version, _configuration(stack))
+        _set_version(stack, version, configuration_file(stack))
     except PulumiError as error:
         return str(error).strip()
     with _log(stack).open("w") as log:

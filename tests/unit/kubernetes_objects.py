@@ -102,8 +102,17 @@ class _Api(Silent):
         if before.get("roleRef") != made.get("roleRef"):
             self._answer(422, {})
             return
+        self._number(made, self.objects.kept.get(path))
         self.objects.kept[path] = made
         self._answer(200, made)
+
+    @staticmethod
+    def _number(made: dict[str, Any], before: dict[str, Any] | None) -> None:
+        """Give it another version if it differs from what there was."""
+        version = before["metadata"].get("resourceVersion", "0") if before else "0"
+        made["metadata"]["resourceVersion"] = version
+        if made != before:
+            made["metadata"]["resourceVersion"] = str(int(version) + 1)
 
     def do_POST(self) -> None:  # noqa: N802
         spec = self._body()["spec"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from addons import operator
+from commands.fleet import add
 from tests.unit.test_addons import CHART, OPERATOR, AddonsRun, install
 
 NAMESPACE = "v1:Namespace"
@@ -58,3 +60,7 @@ def test_it_is_watched_only_with_monitoring(installed: AddonsRun) -> None:
         assert values["serviceMonitor"] == {"enabled": monitored}
     chart = both.one(CHART, "demo-addons-pulumi-kubernetes-operator")
     assert both.waits_for(chart, both.one(CHART, "demo-addons-kube-prometheus-stack"))
+
+
+def test_the_fleets_command_knows_its_names() -> None:
+    assert (operator.CLUSTERS, operator.WORKSPACE) == (add.NAMESPACE, add.ACCOUNT)

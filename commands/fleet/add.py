@@ -1,0 +1,262 @@
+"""The `Stack` of a cluster in the admin cluster, for Pulumi's operator, with its Secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from cloud.login import LOGIN_KEYS
+from commands.fleet import objects
+from commands.fleet.clusters import trouble
+from commands.fleet.credentials import FOLDER, Credentials, collect
+from commands.fleet.stacks import configuration_file, outputs
+from commands.kubernetes_api import Administrator
+from commands.pulumi_cli import pulumi
+
+NAMESPACE = "clusters"
+ACCOUNT = "workspace"
+
+_SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+_API = "/apis/pulumi.com/v1"
+_STACKS = f"{_API}/namespaces/{NAMESPACE}/stacks"
+# Changed with the Secret: a pod reads it only when it starts.
+_VERSION = "openstack-kubernetes-secret"
+# Where the program is in its image.
+_PROGRAM = "/program"
+# The operator's own limit.
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?")
+_PROVIDER = "openstack:"
+_LONGEST_PAUSE = 600
+
+
+class AddError(Exception):
+    """The cluster cannot be a Stack; the text says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """The configuration of a stack, as the operator takes it."""
+
+    values: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    provider: str
+    """The secrets provider of the stack."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A cluster that the operator is to run."""
+
+    stack: str
+    image: str
+    resync: int
+    """Seconds between two runs that repair; 0 for none."""
+    backend: str
+    configuration: Configuration
+    credentials: Credentials
+
+    @property
+    def name(self) -> str:
+        """The name of its objects."""
+        return plain(self.stack)
+
+    def secret(self) -> dict[str, Any]:
+        """All that is secret, in one object."""
+        data = {
+            **self.credentials.variables,
+            **self.credentials.files,
+            **{_secret_key(key): text for key, text in self.configuration.secrets.items()},
+        }
+        encoded = {key: b64encode(text.encode()).decode() for key, text in data.items()}
+        return {**_document("v1", "Secret", self.name), "data": encoded}
+
+    def stack_object(self, version: str | None = None) -> dict[str, Any]:
+        """The Stack.
+
+        Args:
+            version: of the Secret in the admin cluster.
+        """
+        spec: dict[str, Any] = {
+            "stack": self.stack,
+            "backend": self.backend,
+            "secretsProvider": self.configuration.provider,
+            "useLocalStackOnly": True,
+            "config": {
+                **self.configuration.values,
+                f"{_PROVIDER}cloud": self.credentials.cloud,
+            },
+            "secretsRef": {
+                key: self._reference(_secret_key(key)) for key in self.configuration.secrets
+            },
+            "envRefs": {
+                **{name: self._reference(name) for name in self.credentials.variables},
+                **{
+                    name: {"type": "Literal", "literal": {"value": path}}
+                    for name, path in self.credentials.paths.items()
+                },
+            },
+            "refresh": True,
+            "continueResyncOnCommitMatch": self.resync > 0,
+            "retryMaxBackoffDurationSeconds": _LONGEST_PAUSE,
+            "destroyOnFinalize": True,
+            # What is protected learns only from the program that it no longer is.
+            "runProgram": True,
+            "serviceAccountName": ACCOUNT,
+            "workspaceTemplate": {"spec": self._workspace(version)},
+        }
+        if self.resync:
+            spec["resyncFrequencySeconds"] = self.resync
+        return {**_document("pulumi.com/v1", "Stack", self.name), "spec": spec}
+
+    def _workspace(self, version: str | None) -> dict[str, Any]:
+        files = [{"key": name, "path": name} for name in sorted(self.credentials.files)]
+        template: dict[str, Any] = {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "pulumi",
+                        "volumeMounts": [
+                            {"name": "openstack", "mountPath": FOLDER, "readOnly": True}
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "openstack",
+                        "secret": {"secretName": self.name, "items": files},
+                    }
+                ],
+            }
+        }
+        if version is not None:
+            template["metadata"] = {"annotations": {_VERSION: version}}
+        return {
+            "image": self.image,
+            "local": {"dir": _PROGRAM},
+            "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+            "podTemplate": template,
+        }
+
+    def _reference(self, key: str) -> dict[str, Any]:
+        return {"type": "Secret", "secret": {"name": self.name, "key": key}}
+
+
+def plain(stack: str) -> str:
+    """The name of the objects about a stack.
+
+    Raises:
+        AddError: if no Stack can have it.
+    """
+    name = stack.rpartition("/")[2]
+    if not _NAME.fullmatch(name):
+        raise AddError(
+            f"{name} cannot be the name of a Stack: it must have at most 42 lower-case letters, "
+            "digits and `-`, with a letter first"
+        )
+    return name
+
+
+def read(stack: str, image: str, resync: int) -> Cluster:
+    """Read a stack's configuration, and what it logs in with.
+
+    Raises:
+        AddError: if the operator cannot run it.
+        ConfigError, CredentialError, PulumiError: if something is missing.
+    """
+    plain(stack)
+    backend: str = json.loads(pulumi("whoami", "--json"))["url"]
+    if backend.startswith("file:"):
+        raise AddError(
+            f"the state is in a folder, {backend}, which the operator's pods do not have: "
+            "move it to a bucket ('An object store for all clusters' in docs/fleet.md)"
+        )
+    listed = json.loads(pulumi("config", "--json", "--show-secrets", "--stack", stack))
+    configuration = _configuration(stack, listed)
+
+    def provider(key: str) -> str | None:
+        value: str | None = listed.get(f"{_PROVIDER}{key}", {}).get("value")
+        return value
+
+    return Cluster(
+        stack=stack,
+        image=image,
+        resync=resync,
+        backend=backend,
+        configuration=configuration,
+        credentials=collect(provider, passphrase=configuration.provider == "passphrase"),
+    )
+
+
+def apply(cluster: Cluster, admin: str) -> None:
+    """Make or change the Stack and its Secret in the admin cluster.
+
+    Raises:
+        AddError: if the admin cluster does not answer, or has no operator.
+        PulumiError, StackError, KubeconfigError: if its stack tells no way into it.
+    """
+    try:
+        with Administrator.of(outputs(admin)["kubeconfig"]).client() as api:
+            for path in (_API, f"/api/v1/namespaces/{NAMESPACE}"):
+                if not objects.exists(api, path):
+                    raise AddError(
+                        f"{admin} has no operator: set addons.operator.enabled, run `pulumi up`"
+                    )
+            objects.apply(api, _SECRETS, cluster.secret())
+            kept = api.get(f"{_SECRETS}/{cluster.name}").raise_for_status().json()
+            version = kept["metadata"]["resourceVersion"]
+            objects.apply(api, _STACKS, cluster.stack_object(version))
+    except httpx.HTTPError as error:
+        raise AddError(f"{admin}: {trouble(error)}") from error
+
+
+def _configuration(stack: str, listed: Mapping[str, Any]) -> Configuration:
+    """The keys of the stack's own file: those that are not there have the program's defaults."""
+    file = configuration_file(stack)
+    try:
+        project: str = yaml.safe_load(Path("Pulumi.yaml").read_text())["name"]
+        document: dict[str, Any] = yaml.safe_load(file.read_text()) or {}
+    except OSError as error:
+        raise AddError(f"{error.filename} is missing: run this where you run `pulumi up`") from None
+    values: dict[str, Any] = {}
+    secrets: dict[str, str] = {}
+    for key, value in (document.get("config") or {}).items():
+        # The operator adds the project to a key without one.
+        short = key.removeprefix(f"{project}:")
+        if key.removeprefix(_PROVIDER) in LOGIN_KEYS and key.startswith(_PROVIDER):
+            continue
+        if isinstance(value, dict) and value.keys() == {"secure"}:
+            secrets[short] = listed[key]["value"]
+        elif _has_secret(value):
+            raise AddError(
+                f"{key} of {file} has a secret inside: the operator passes whole texts as secrets "
+                "only. Keep this cluster with `pulumi up`, or the secret in another place"
+            )
+        else:
+            values[short] = value
+    return Configuration(
+        values=values, secrets=secrets, provider=document.get("secretsprovider") or "passphrase"
+    )
+
+
+def _has_secret(value: object) -> bool:
+    if isinstance(value, dict):
+        return value.keys() == {"secure"} or any(map(_has_secret, value.values()))
+    return isinstance(value, list) and any(map(_has_secret, value))
+
+
+def _secret_key(key: str) -> str:
+    """A key of a Secret, which has no colon."""
+    return f"config.{key.replace(':', '.')}"
+
+
+def _document(version: str, kind: str, name: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}

@@ -1,0 +1,298 @@
+"""`fleet add`: the Stack and its Secret in the admin cluster, from a stack's configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from commands.fleet.__main__ import main
+from tests.unit.fleet import Fleet
+from tests.unit.kubernetes_objects import Objects
+
+IMAGE = "registry.example.org/openstack-kubernetes:0.1.0"
+BUCKET = "s3://state?region=us-east-1"
+SECRET = "/api/v1/namespaces/clusters/secrets/shop"
+STACK = "/apis/pulumi.com/v1/namespaces/clusters/stacks/shop"
+PROJECT = "openstack-kubernetes"
+SECURE = {"secure": "v1:cipher"}
+# What the CLI tells: the project's defaults, too.
+LISTED = {
+    "openstack:cloud": {"value": "lab"},
+    "openstack:password": {"value": "of the user", "secret": True},
+    f"{PROJECT}:backupSecretKey": {"value": "of the bucket", "secret": True},
+    f"{PROJECT}:workerCount": {"value": "2"},
+    f"{PROJECT}:kubernetesVersion": {"value": "v1.36.3"},
+}
+CONFIG = {
+    "openstack:cloud": "lab",
+    "openstack:maxRetries": "5",
+    "openstack:cacertFile": "/home/me/ca.pem",
+    f"{PROJECT}:workerCount": 2,
+    f"{PROJECT}:allowedCidrs": ["192.0.2.0/24"],
+    f"{PROJECT}:backupSecretKey": SECURE,
+}
+CLOUDS = """\
+clouds:
+  lab:
+    auth_type: v3applicationcredential
+    auth: {{auth_url: "https://keystone.example.org/v3", application_credential_id: id,
+      application_credential_secret: of the cloud}}
+    region_name: RegionOne
+    cacert: {folder}/ca.pem
+  theirs:
+    auth: {{auth_url: "https://keystone.example.org/v3", password: of someone else}}
+"""
+# Nothing of these may be shown.
+SECRETS = ("of the bucket", "of the cloud", "of the state", "of the key", "of someone else")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["fleet", "add", *arguments])
+    return main()
+
+
+def add(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    return run(monkeypatch, "shop", "--image", IMAGE, *arguments)
+
+
+@pytest.fixture
+def admin(fleet: Fleet) -> Objects:
+    """The admin cluster, with the operator."""
+    made = Objects("clusters")
+    made.kept["/apis/pulumi.com/v1"] = {"kind": "APIResourceList"}
+    fleet.api("admin", made.handler())
+    return made
+
+
+@pytest.fixture(autouse=True)
+def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the configuration of `shop`, and what it logs in with."""
+    folder = fleet.folder
+    monkeypatch.chdir(folder)
+    for name in ("OS_CLOUD", "AWS_CA_BUNDLE", "PULUMI_CONFIG_PASSPHRASE_FILE", "OS_CACERT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(folder / "clouds.yaml"))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the state")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the key")
+    fleet.write("whoami---json-none", {"url": BUCKET})
+    fleet.write("config---json-shop", LISTED)
+    (folder / "clouds.yaml").write_text(CLOUDS.format(folder=folder))
+    (folder / "ca.pem").write_text("the CA of the cloud")
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": PROJECT}))
+    configure(folder)
+    return folder
+
+
+def configure(folder: Path, **more: Any) -> None:
+    keys = {f"{PROJECT}:{key}": value for key, value in more.items()}
+    text = yaml.safe_dump({"encryptionsalt": "v1:salt", "config": {**CONFIG, **keys}})
+    (folder / "Pulumi.shop.yaml").write_text(text)
+
+
+def data(admin: Objects) -> dict[str, str]:
+    found = admin.kept[SECRET]["data"]
+    return {key: b64decode(text).decode() for key, text in found.items()}
+
+
+def spec(admin: Objects) -> dict[str, Any]:
+    found: dict[str, Any] = admin.kept[STACK]["spec"]
+    return found
+
+
+def test_the_stack_has_the_files_values_and_no_default(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(monkeypatch) == 0
+    assert spec(admin)["config"] == {
+        "openstack:cloud": "lab",
+        "openstack:maxRetries": "5",
+        "workerCount": 2,
+        "allowedCidrs": ["192.0.2.0/24"],
+    }
+    assert (spec(admin)["stack"], spec(admin)["backend"]) == ("shop", BUCKET)
+    assert spec(admin)["workspaceTemplate"]["spec"]["image"] == IMAGE
+    assert admin.applied_by == {"openstack-kubernetes-fleet"}
+
+
+def test_all_that_is_secret_is_in_the_secret_and_nowhere_else(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(monkeypatch)
+    add(monkeypatch, "--print")
+    clouds = yaml.safe_load(data(admin).pop("clouds.yaml"))["clouds"]
+    assert data(admin).keys() - {"clouds.yaml"} == {
+        "PULUMI_CONFIG_PASSPHRASE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "config.backupSecretKey",
+        "cacert.pem",
+    }
+    assert data(admin)["config.backupSecretKey"] == "of the bucket"
+    assert data(admin)["cacert.pem"] == "the CA of the cloud"
+    assert list(clouds) == ["lab"]
+    assert clouds["lab"]["auth"]["application_credential_secret"] == "of the cloud"
+    assert clouds["lab"]["cacert"] == "/etc/openstack/cacert.pem"
+    out, err = capsys.readouterr()
+    shown = json.dumps(admin.kept[STACK]) + out + err
+    assert [each for each in SECRETS if each in shown] == []
+    # Each variable and key leads to one in the Secret.
+    references = {**spec(admin)["envRefs"], **spec(admin)["secretsRef"]}
+    assert {each["secret"]["key"] for each in references.values()} <= data(admin).keys()
+    [volume] = spec(admin)["workspaceTemplate"]["spec"]["podTemplate"]["spec"]["volumes"]
+    assert [each["key"] for each in volume["secret"]["items"]] == ["cacert.pem", "clouds.yaml"]
+
+
+def test_what_is_printed_is_what_is_applied(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert add(monkeypatch, "--print") == 0
+    assert STACK not in admin.kept
+    assert SECRET not in admin.kept
+    printed = yaml.safe_load(capsys.readouterr().out)
+    add(monkeypatch)
+    applied = spec(admin)
+    del applied["workspaceTemplate"]["spec"]["podTemplate"]["metadata"]
+    assert printed["spec"] == applied
+
+
+def test_a_pod_is_made_again_only_for_another_secret(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version() -> str:
+        metadata = spec(admin)["workspaceTemplate"]["spec"]["podTemplate"]["metadata"]
+        found: str = metadata["annotations"]["openstack-kubernetes-secret"]
+        return found
+
+    add(monkeypatch)
+    first = version()
+    add(monkeypatch)
+    assert version() == first
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "another one")
+    add(monkeypatch)
+    assert version() != first
+
+
+def test_it_is_repaired_as_often_as_asked_for(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(monkeypatch, "--resync", "60")
+    assert spec(admin)["refresh"]
+    assert spec(admin)["continueResyncOnCommitMatch"]
+    assert spec(admin)["resyncFrequencySeconds"] == 60
+    add(monkeypatch, "--resync", "0")
+    assert not spec(admin)["continueResyncOnCommitMatch"]
+    assert "resyncFrequencySeconds" not in spec(admin)
+
+
+def test_a_deleted_stack_is_destroyed_by_the_program(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(monkeypatch)
+    assert spec(admin)["destroyOnFinalize"]
+    assert spec(admin)["runProgram"]
+
+
+def test_the_passphrase_and_the_backends_ca_may_be_in_files(
+    admin: Objects, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    for name, text in (("phrase", "from a file\n"), ("store-ca.crt", "the CA of the store")):
+        (checkout / name).write_text(text)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", str(checkout / "phrase"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(checkout / "store-ca.crt"))
+    add(monkeypatch)
+    assert data(admin)["PULUMI_CONFIG_PASSPHRASE"] == "from a file"
+    assert data(admin)["backend-ca.pem"] == "the CA of the store"
+    bundle = spec(admin)["envRefs"]["AWS_CA_BUNDLE"]
+    assert bundle["literal"]["value"] == "/etc/openstack/backend-ca.pem"
+
+
+def test_another_secrets_provider_needs_no_passphrase(
+    admin: Objects, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    file = checkout / "Pulumi.shop.yaml"
+    file.write_text("secretsprovider: hashivault://key\n" + file.read_text())
+    assert add(monkeypatch) == 0
+    assert spec(admin)["secretsProvider"] == "hashivault://key"
+    assert "PULUMI_CONFIG_PASSPHRASE" not in data(admin)
+
+
+@pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
+def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
+    admin: Objects,
+    fleet: Fleet,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    why: str,
+) -> None:
+    said = {
+        "inside": f"{PROJECT}:addons of Pulumi.shop.yaml has a secret inside",
+        "folder": "the state is in a folder, file:///state",
+        "passphrase": "set PULUMI_CONFIG_PASSPHRASE",
+        "file": "Pulumi.shop.yaml is missing: run this where you run `pulumi up`",
+        "CA": "cannot be read",
+        "cloud": "no such entry in clouds.yaml; did you mean lab?",
+    }
+    match why:
+        case "inside":
+            configure(checkout, addons={"monitoring": {"alertmanager": [{"url": SECURE}]}})
+        case "folder":
+            fleet.write("whoami---json-none", {"url": "file:///state"})
+        case "passphrase":
+            monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+        case "file":
+            (checkout / "Pulumi.shop.yaml").unlink()
+        case "CA":
+            (checkout / "ca.pem").unlink()
+        case "cloud":
+            fleet.write("config---json-shop", {**LISTED, "openstack:cloud": {"value": "lap"}})
+    assert add(monkeypatch) == 1
+    assert said[why] in capsys.readouterr().err
+    assert {SECRET, STACK}.isdisjoint(admin.kept)
+
+
+@pytest.mark.parametrize("name", ["Shop", "1shop", "shop_1", "shop-", "s" * 43])
+def test_a_name_that_no_stack_object_can_have_is_refused(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert run(monkeypatch, name, "--image", IMAGE) == 1
+    assert f"{name} cannot be the name of a Stack" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["/apis/pulumi.com/v1", "/api/v1/namespaces/clusters"])
+def test_an_admin_cluster_without_an_operator_gets_no_secret(
+    admin: Objects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: str,
+) -> None:
+    del admin.kept[missing]
+    assert add(monkeypatch) == 1
+    assert "admin has no operator: set addons.operator.enabled" in capsys.readouterr().err
+    assert SECRET not in admin.kept
+
+
+def test_an_admin_cluster_that_is_down_is_one_line(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.stack("admin", "https://127.0.0.1:1")
+    assert add(monkeypatch) == 1
+    assert capsys.readouterr().err.startswith("admin: its API does not answer")
+
+
+@pytest.mark.parametrize("seconds", ["59", "-1", "often"])
+def test_a_time_that_the_operator_does_not_keep_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    with pytest.raises(SystemExit):
+        add(monkeypatch, f"--resync={seconds}")
+    assert "--resync" in capsys.readouterr().err
