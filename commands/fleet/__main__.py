@@ -129,7 +129,7 @@ def _add(arguments: argparse.Namespace) -> int:
         print(yaml.safe_dump(cluster.stack_object(), sort_keys=False), end="")
         print(f"Secret {cluster.name}: {', '.join(cluster.secret()['data'])}", file=sys.stderr)
         return 0
-    add.apply(cluster, arguments.admin)
+    add.apply(cluster, arguments.admin, arguments.kubeconfig)
     see = f"kubectl -n {add.NAMESPACE} get stack {cluster.name}"
     print(f"{arguments.name}: the operator of {arguments.admin} runs it, `{see}`")
     return 0
@@ -207,6 +207,9 @@ def _arguments() -> argparse.Namespace:
     adding.add_argument("name", help="its stack, with its configuration here")
     adding.add_argument("--image", required=True, help="the program, from the Containerfile")
     adding.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    adding.add_argument(
+        "--kubeconfig", type=Path, help="the way into it; by default that of its stack"
+    )
     adding.add_argument(
         "--resync", type=_seconds, default=300, help="seconds between repairs; default: 300"
     )

@@ -195,15 +195,21 @@ def read(stack: str, image: str, resync: int) -> Cluster:
     )
 
 
-def apply(cluster: Cluster, admin: str) -> None:
+def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
     """Make or change the Stack and its Secret in the admin cluster.
+
+    Args:
+        cluster: what the operator is to run.
+        admin: the stack of the admin cluster.
+        kubeconfig: the way into it; without it, that of the stack.
 
     Raises:
         AddError: if the admin cluster does not answer, or has no operator.
-        PulumiError, StackError, KubeconfigError: if its stack tells no way into it.
+        PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
     """
     try:
-        with Administrator.of(outputs(admin)["kubeconfig"]).client() as api:
+        text = outputs(admin)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
+        with Administrator.of(text).client() as api:
             for path in (_API, f"/api/v1/namespaces/{NAMESPACE}"):
                 if not objects.exists(api, path):
                     raise AddError(
@@ -215,6 +221,8 @@ def apply(cluster: Cluster, admin: str) -> None:
             objects.apply(api, _STACKS, cluster.stack_object(version))
     except httpx.HTTPError as error:
         raise AddError(f"{admin}: {trouble(error)}") from error
+    except OSError as error:
+        raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
 
 
 def _configuration(stack: str, listed: Mapping[str, Any]) -> Configuration:

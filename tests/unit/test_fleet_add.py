@@ -281,6 +281,26 @@ def test_an_admin_cluster_without_an_operator_gets_no_secret(
     assert SECRET not in admin.kept
 
 
+def test_the_admin_cluster_may_be_in_another_backend(
+    admin: Objects,
+    fleet: Fleet,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    outputs = checkout / "stack-output-admin"
+    file = checkout / "kubeconfig"
+    file.write_text(json.loads(outputs.read_text())["kubeconfig"])
+    outputs.unlink()
+    assert add(monkeypatch) == 1
+    assert add(monkeypatch, "--kubeconfig", str(file)) == 0
+    assert STACK in admin.kept
+    file.unlink()
+    capsys.readouterr()
+    assert add(monkeypatch, "--kubeconfig", str(file)) == 1
+    assert f"{file}: cannot be read: No such file" in capsys.readouterr().err
+
+
 def test_an_admin_cluster_that_is_down_is_one_line(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
