@@ -128,6 +128,10 @@ lab-many: lab-cloud ## Make, roll, shrink and destroy a cluster of 20 workers; p
 lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab; writes docs/conformance.md (root).
 	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
+.PHONY: lab-operator
+lab-operator: lab-cloud ## Let an operator make, scale, heal and destroy a cluster; prints figures (root).
+	$(BIN)/pytest -v -s tests/lab/test_operator.py
+
 .PHONY: bench-lab
 bench-lab: venv ## Print the lab's figures: start, servers, memory, a cluster, disk (root).
 	$(BIN)/python -m bench.lab
