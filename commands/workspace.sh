@@ -2,7 +2,19 @@
 # The command `pulumi` in the image of this program, which Pulumi's operator runs in /program.
 set -eu
 
-case "${1-}" in
+# The operator puts options before the verb.
+verb=
+for word; do
+  case $word in
+    -*) ;;
+    *)
+      verb=$word
+      break
+      ;;
+  esac
+done
+
+case $verb in
   up | destroy | refresh)
     exec .venv/bin/python -m commands.workspace /opt/pulumi/bin/pulumi "$@"
     ;;

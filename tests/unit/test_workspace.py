@@ -196,15 +196,18 @@ class TestCommand:
 
     @pytest.mark.parametrize("verb", ["up", "destroy", "refresh"])
     def test_it_repairs_before_it_changes_anything(self, tmp_path: Path, verb: str) -> None:
-        said = f"python -m commands.workspace /pulumi {verb} --yes\n"
-        assert self.run(tmp_path, verb, "--yes") == (0, said)
+        # The operator's agent puts an option first.
+        for words in ([verb, "--yes"], ["--non-interactive", verb, "--yes"]):
+            said = f"python -m commands.workspace /pulumi {' '.join(words)}\n"
+            assert self.run(tmp_path, *words) == (0, said)
 
     @pytest.mark.parametrize("words", [["stack", "select", "up"], ["version"], []])
     def test_all_else_is_pulumis_own(self, tmp_path: Path, words: list[str]) -> None:
         assert self.run(tmp_path, *words) == (0, f"real {' '.join(words)}\n")
 
     def test_it_installs_nothing(self, tmp_path: Path) -> None:
-        assert self.run(tmp_path, "install") == (0, "")
+        for words in (["install"], ["--non-interactive", "install"]):
+            assert self.run(tmp_path, *words) == (0, "")
 
 
 class TestImage:
