@@ -320,7 +320,7 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
 ) -> None:
     old = token_of_pod(cluster)
     rotation = {**rotation_of(cluster), "serviceAccountKey": 3}
-    for seconds in kills.draw(seed, 2, 30, 180):
+    for seconds in kills.draw(seed, 1, 30, 180):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
         # Its only API server may just be restarting.
