@@ -16,7 +16,7 @@ from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs, immutable_settings
 from components.rollout import RolloutOrder
-from components.rotations import finish_rotations
+from components.rotations import finish_rotations, host_keys_shown
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
 
@@ -46,6 +46,7 @@ context = Context(
     pki=pki,
     rollout=RolloutOrder(previous.names),
     ssh_keys_in_use=previous.ssh_keys_in_use(pki, cluster.machine_names),
+    host_keys_in_use=previous.host_keys_in_use(cluster.rotation.host_keys),
 )
 gateway = Gateway(f"{name}-gateway", context)
 nodes = NodeContext.behind(gateway, context)
@@ -74,4 +75,5 @@ pulumi.export("nodes", [*control_plane.nodes, *(node for pool in pools for node 
 if addons.object_store is not None:
     pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)
+pulumi.export("hostKeys", host_keys_shown(cluster, rotations))
 pulumi.export("sshPrivateKey", pki.ssh_private_key)

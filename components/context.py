@@ -25,6 +25,8 @@ class Context:
     rollout: RolloutOrder
     # Public keys of earlier generations that the last update's commands connect with.
     ssh_keys_in_use: pulumi.Output[Sequence[str]]
+    # Earlier generations of host keys that the last update's commands ask for.
+    host_keys_in_use: pulumi.Output[Sequence[int]]
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

@@ -181,8 +181,8 @@ class ControlPlane(pulumi.ComponentResource):
             via=context.gateway.ssh,
             after=context.gateway.ready,
         )
-        ssh = machine.ssh(machine.host_key.public_key_openssh)
-        accepted = machine.accept_ssh_key(ssh, via=context.gateway.ssh, after=host_key)
+        ssh = machine.ssh(machine.host_keys[-1].public)
+        newest = machine.take_newest_keys(ssh, via=context.gateway.ssh, after=host_key)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
         return Node(
@@ -194,6 +194,7 @@ class ControlPlane(pulumi.ComponentResource):
                 machine_id=machine.server.id,
                 provider_id=machine.provider_id,
                 ssh=ssh,
+                host_keys=machine.host_keys,
                 files={
                     **scripts("cluster", "backup"),
                     **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
@@ -224,7 +225,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 configure_after=[
-                    *(host_key, *accepted, *previous),
+                    *(host_key, *newest, *previous),
                     *([] if volume is None else [volume]),
                 ],
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pulumi
 import pulumi_openstack as openstack
-import pulumi_tls as tls
 
 from components.context import Context
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import reboot_variables
-from components.pki import permanent_host_key
+from components.pki import KeyPair, permanent_host_keys
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
     CommandOnDelete,
@@ -42,6 +41,8 @@ class Gateway(pulumi.ComponentResource):
     ready: Sequence[pulumi.Resource]
     # Each gateway's name, its login at its own port, and its server's id.
     logins: Sequence[tuple[str, SshTarget, pulumi.Output[str]]]
+    # All of them show the same: every generation, the first one first.
+    host_keys: Sequence[KeyPair]
     machines: Sequence[MachineOutput]
 
     def __init__(
@@ -56,8 +57,9 @@ class Gateway(pulumi.ComponentResource):
         self._dns_record()
         group = server_group(name, cluster.gateway.server_group_policy, self._child)
         # Whichever gateway is active, the floating IP must show the same host key.
-        shared = permanent_host_key(name, self._child)
-        self.ssh = self._ssh(shared.public_key_openssh, ports.SSH)
+        shared = permanent_host_keys(name, cluster.rotation.host_keys, self._child)
+        self.host_keys = shared
+        self.ssh = self._ssh(shared[-1].public, ports.SSH)
 
         self.ssh_command = pulumi.Output.format(
             "ssh -J {0}@{1} {0}@ADDRESS  # addresses: pulumi stack output nodes",
@@ -76,7 +78,7 @@ class Gateway(pulumi.ComponentResource):
             previous = [handover for _, handover in handovers[-1:]]
             handovers.append((machine.name, self._handover(machine, [configured, *previous])))
             ready.append(configured)
-            login = self._ssh(shared.public_key_openssh, ports.FIRST_GATEWAY_SSH + index)
+            login = self._ssh(shared[-1].public, ports.FIRST_GATEWAY_SSH + index)
             logins.append((machine.name, login, machine.server.id))
             machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
         self.handovers = handovers
@@ -147,7 +149,7 @@ class Gateway(pulumi.ComponentResource):
     def _machine(
         self,
         index: int,
-        host_key: tls.PrivateKey,
+        host_keys: Sequence[KeyPair],
         group: openstack.compute.ServerGroup,
         handovers: Turns,
     ) -> Machine:
@@ -164,7 +166,7 @@ class Gateway(pulumi.ComponentResource):
                 address=str(cluster.addresses.gateways[index]),
                 moving_addresses=[str(cluster.addresses.vip)],
                 server_group=group,
-                host_key=host_key,
+                host_keys=host_keys,
                 # A gateway must work before the first SSH connection, which comes through it.
                 boot_files={**scripts("lib", "gateway"), **self._files(index)},
                 boot_packages=["haproxy", "keepalived"],
@@ -214,8 +216,8 @@ class Gateway(pulumi.ComponentResource):
             via=None,
             after=[association],
         )
-        to = self._ssh(machine.host_key.public_key_openssh, port)
-        accepted = machine.accept_ssh_key(to, via=None, after=host_key)
+        to = self._ssh(machine.host_keys[-1].public, port)
+        newest = machine.take_newest_keys(to, via=None, after=host_key)
         return Script(
             f"{machine.name}-configure",
             "gateway/gateway.sh configure",
@@ -223,7 +225,7 @@ class Gateway(pulumi.ComponentResource):
             files={**scripts("lib", "install", "gateway"), **self._files(index)},
             triggers=[machine.server.id],
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[host_key, *accepted])
+                self._child, pulumi.ResourceOptions(depends_on=[host_key, *newest])
             ),
         )
 

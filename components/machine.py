@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pulumi
 import pulumi_openstack as openstack
-import pulumi_tls as tls
 
 from components.context import Context
+from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
 from components.image import first_seen_image
-from components.pki import OneTimeHostKey, permanent_host_key
-from components.ssh import Script, SshTarget, connection, scripts
+from components.pki import KeyPair, OneTimeHostKey, permanent_host_keys
+from components.ssh import Script, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data
 from config.models.machines import Servers
@@ -21,8 +21,6 @@ from config.models.machines import Servers
 _SSH_KEY = "sshKey"
 # Metadata of a server: the public half of its one-time host key.
 _ONE_TIME_HOST_KEY = "oneTimeHostKey"
-# Seconds for the host key, which takes one: the machine has booted when it begins.
-_HOST_KEY_SECONDS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +37,8 @@ class MachineArgs:
     # Addresses that may move to this machine, besides its own.
     moving_addresses: Sequence[str] = ()
     server_group: openstack.compute.ServerGroup
-    # The permanent one; None: one of its own.
-    host_key: tls.PrivateKey | None = None
+    # The permanent ones; None: its own.
+    host_keys: Sequence[KeyPair] | None = None
     boot_files: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     boot_packages: Sequence[str] = ()
     boot_commands: Sequence[Sequence[str]] = ()
@@ -74,7 +72,10 @@ class Machine:
         self._args = args
         self._opts = opts
         self._zone = args.servers.availability_zone(args.index)
-        self.host_key = args.host_key or permanent_host_key(args.name, opts)
+        # Every generation: the first one first.
+        self.host_keys = args.host_keys or permanent_host_keys(
+            args.name, context.cluster.rotation.host_keys, opts
+        )
         self.port = self._port()
         self.address: pulumi.Output[str] = (
             pulumi.Output.from_input(args.address)
@@ -107,19 +108,30 @@ class Machine:
             host_key=host_key,
         )
 
-    def accept_ssh_key(
+    def take_newest_keys(
         self, to: SshTarget, *, via: SshTarget | None, after: Script
     ) -> list[pulumi.Resource]:
-        """Have it accept the newest SSH key, whichever it was created with."""
-        return accept_ssh_key(
+        """Have it show the newest host key and accept the newest SSH key, whichever it has."""
+        shown = show_host_key(
             self._context,
             self.name,
+            self.host_keys,
             to,
             via=via,
             machine_id=self.server.id,
             after=[after],
             opts=self._opts,
         )
+        accepted = accept_ssh_key(
+            self._context,
+            self.name,
+            to,
+            via=via,
+            machine_id=self.server.id,
+            after=[after, *shown],
+            opts=self._opts,
+        )
+        return [*shown, *accepted]
 
     def install_host_key(
         self, to: SshTarget, *, via: SshTarget | None, after: Sequence[pulumi.Resource]
@@ -132,14 +144,9 @@ class Machine:
             f"{self.name}-host-key",
             "host-key/host-key.sh install",
             target=connection(replace(to, private_key=self._first_ssh_key), via=via),
-            files={
-                **scripts("lib", "host-key"),
-                "node.env": f"NODE_NAME='{self.name}'\n",
-                "host_key": self.host_key.private_key_openssh,
-                "host_key.pub": self.host_key.public_key_openssh,
-            },
+            files=host_key_files(self.name, self.host_keys[-1]),
             triggers=[self.server.id],
-            seconds=_HOST_KEY_SECONDS,
+            seconds=HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(

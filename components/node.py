@@ -12,6 +12,7 @@ from cloud import login_variables
 from components.context import Context
 from components.gateway import Gateway
 from components.node_folder import node_files
+from components.pki import KeyPair
 from components.ssh import (
     CommandOnDelete,
     Script,
@@ -57,6 +58,7 @@ class NodeContext(Context):
             pki=context.pki,
             rollout=context.rollout,
             ssh_keys_in_use=context.ssh_keys_in_use,
+            host_keys_in_use=context.host_keys_in_use,
             gateway=gateway,
         )
 
@@ -97,6 +99,8 @@ class NodeArgs:
     # As the Node says it; None for a machine that is not a server of this cloud.
     provider_id: pulumi.Input[str] | None
     ssh: SshTarget
+    # Every generation, the first one first; none if they are the machine's own.
+    host_keys: Sequence[KeyPair]
     # The role's own, next to those of every node.
     files: Mapping[str, pulumi.Input[str]]
     variables: Mapping[str, pulumi.Input[str]]
@@ -120,6 +124,7 @@ class Node:
         self.name = args.name
         self.role = args.role
         self.ssh = args.ssh
+        self.host_keys = args.host_keys
         self.machine_id = args.machine_id
         variables = together(
             {

@@ -27,6 +27,8 @@ PROGRAM_GROUP = "kubeadm:cluster-admins"
 CLUSTER_ID_DIGITS = 8
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
+# In turn, one for each generation.
+_HOST_KEY_CURVES = ("P256", "P384")
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,27 @@ class Identity(KeyPair):
     user: str
 
 
-def permanent_host_key(name: str, opts: pulumi.ResourceOptions) -> tls.PrivateKey:
-    """The SSH host key that is sent over the connection that the one-time key vouches for.
+def permanent_host_keys(
+    name: str, generations: int, opts: pulumi.ResourceOptions
+) -> Sequence[KeyPair]:
+    """The SSH host keys of a machine, OpenSSH's formats: the first generation first.
 
-    The two are of different types, so that sshd offers both at a time and each connection asks for
-    the one that it means.
+    The one-time key is of another type, and each generation's curve is another one than that of the
+    generation before. So sshd offers what belongs to two of them at a time, and each connection
+    asks for the one that it means.
     """
-    return tls.PrivateKey(f"{name}-host-key", algorithm="ECDSA", ecdsa_curve="P256", opts=opts)
+    return [
+        KeyPair(key.public_key_openssh, key.private_key_openssh)
+        for generation in range(1, generations + 1)
+        for key in [
+            tls.PrivateKey(
+                f"{name}-{_role('host-key', generation)}",
+                algorithm="ECDSA",
+                ecdsa_curve=_HOST_KEY_CURVES[(generation - 1) % len(_HOST_KEY_CURVES)],
+                opts=opts,
+            )
+        ]
+    ]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from config.kubernetes_version import check_version_change
 from config.models.cluster import Cluster
 
 # The outputs that are not secret.
-_READ = ("nodes", "gateways", "kubernetesVersion", "immutableSettings")
+_READ = ("nodes", "gateways", "kubernetesVersion", "immutableSettings", "hostKeys")
 _ETCD_VOLUME = "controlPlane.etcdVolume"
 # How long the state may be in the middle of being written; it takes milliseconds.
 _READING_SECONDS = 10
@@ -38,11 +38,13 @@ class PreviousOutputs:
         kubernetes_version: pulumi.Output[str | None],
         ssh_key_sum: pulumi.Output[str | None],
         immutable_settings: pulumi.Output[Mapping[str, str]],
+        host_keys: pulumi.Output[int | None],
     ) -> None:
         self.names = names
         self._immutable_settings = immutable_settings
         self._kubernetes_version = kubernetes_version
         self._ssh_key_sum = ssh_key_sum
+        self._host_keys = host_keys
 
     @staticmethod
     def of_this_stack() -> PreviousOutputs:
@@ -60,6 +62,7 @@ class PreviousOutputs:
             last.apply(lambda outputs: outputs.get("kubernetesVersion")),
             last.apply(lambda outputs: outputs.get("sshKeySum")),
             last.apply(lambda outputs: outputs.get("immutableSettings") or {}),
+            last.apply(_host_keys),
         )
 
     def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
@@ -79,6 +82,9 @@ class PreviousOutputs:
             after,
             self._kubernetes_version.apply(lambda previous: check_version_change(previous, wanted)),
             self._immutable_settings.apply(lambda previous: _check_settings(previous, cluster)),
+            pulumi.Output.all(self._host_keys, self.names).apply(
+                lambda previous: _check_host_keys(previous[0], previous[1], cluster)
+            ),
         )
         return checked.apply(lambda _: [])
 
@@ -92,6 +98,10 @@ class PreviousOutputs:
             self._ssh_key_sum, self.names, newest.private, *(key.public for key in earlier)
         ).apply(lambda values: _in_use(values[0], values[1] - set(machines), values[2], values[3:]))
         return found
+
+    def host_keys_in_use(self, newest: int) -> pulumi.Output[Sequence[int]]:
+        """The earlier generations of host keys that the last update's commands may ask for."""
+        return self._host_keys.apply(lambda shown: list(range(shown or 1, newest)))
 
     def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
@@ -143,17 +153,44 @@ def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
         raise ConfigError(faults)
 
 
+def _host_keys(outputs: Mapping[str, Any]) -> int | None:
+    """The generation of the host keys that all servers show; earlier releases do not say it."""
+    if not outputs.get("nodes"):
+        return None
+    return int(outputs.get("hostKeys") or 1)
+
+
+def _check_host_keys(shown: int | None, machines: AbstractSet[str], cluster: Cluster) -> None:
+    """Refuse a number that no connection of the last update's commands could follow."""
+    wanted = cluster.rotation.host_keys
+    leaving = machines - set(cluster.machine_names)
+    if shown is None or shown == wanted:
+        return
+    if wanted < shown:
+        problem = f"it must never go back; set it to {shown} or more"
+    elif wanted > shown + 1:
+        problem = f"the servers show {shown}: set it to {shown + 1}, pulumi up, and then go on"
+    elif leaving:
+        problem = _cannot_leave(leaving)
+    else:
+        return
+    raise ConfigError([Fault("rotation.hostKeys", wanted, problem)])
+
+
+def _cannot_leave(machines: AbstractSet[str]) -> str:
+    return (
+        f"{', '.join(sorted(machines))} cannot leave in the same update: set the number of "
+        "machines to what it was, pulumi up, and then lower it"
+    )
+
+
 def _in_use(
     known: str | None, leaving: AbstractSet[str], newest: str, earlier: Sequence[str]
 ) -> Sequence[str]:
     if not earlier or known == _sum(newest):
         return []
     if leaving:
-        problem = (
-            f"{', '.join(sorted(leaving))} cannot leave in the same update: set the number of "
-            "machines to what it was, pulumi up, and then lower it"
-        )
-        raise ConfigError([Fault("rotation.sshKey", len(earlier) + 1, problem)])
+        raise ConfigError([Fault("rotation.sshKey", len(earlier) + 1, _cannot_leave(leaving))])
     return earlier
 
 

@@ -1,4 +1,4 @@
-"""The last phases of rotations, which need every node: tokens and SSH keys."""
+"""The last phases of rotations, which need every node: tokens, SSH keys and host keys."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Sequence
 import pulumi
 
 from components.control_plane import ControlPlane
+from components.host_key import retire_host_keys
 from components.node import NodeContext
 from components.service_account_key import rotate_service_account_key
 from components.ssh_key import retire_ssh_keys
 from components.worker_pool import WorkerPool
+from config.models.cluster import Cluster
 
 
 def finish_rotations(
     context: NodeContext, control_plane: ControlPlane, pools: Sequence[WorkerPool]
 ) -> list[pulumi.Resource]:
-    """Have nothing accept what earlier keys have signed, nor earlier SSH keys, if there are any."""
+    """Have nothing accept or show what is of earlier generations, if there are any."""
     tokens = rotate_service_account_key(context, control_plane, pools)
     gateway = context.gateway
     nodes = [*control_plane.members, *(node for pool in pools for node in pool.members)]
@@ -26,20 +28,27 @@ def finish_rotations(
         *(control_plane.api_ready, *control_plane.rotations, *tokens),
     ]
     machines = [
-        *((name, login, None, server) for name, login, server in gateway.logins),
-        *((node.name, node.ssh, gateway.ssh, node.machine_id) for node in nodes),
+        *((name, login, None, server, gateway.host_keys) for name, login, server in gateway.logins),
+        *((node.name, node.ssh, gateway.ssh, node.machine_id, node.host_keys) for node in nodes),
     ]
+    opts = pulumi.ResourceOptions()
     retired = [
         command
-        for name, to, via, machine_id in machines
-        for command in retire_ssh_keys(
-            context,
-            name,
-            to,
-            via=via,
-            machine_id=machine_id,
-            after=after,
-            opts=pulumi.ResourceOptions(),
+        for name, to, via, machine_id, host_keys in machines
+        for command in (
+            *retire_ssh_keys(
+                context, name, to, via=via, machine_id=machine_id, after=after, opts=opts
+            ),
+            *retire_host_keys(
+                context, name, host_keys, to, via=via, machine_id=machine_id, after=after, opts=opts
+            ),
         )
     ]
     return [*tokens, *retired]
+
+
+def host_keys_shown(cluster: Cluster, rotations: Sequence[pulumi.Resource]) -> pulumi.Output[int]:
+    """The generation of the host keys; known when every server shows that one only."""
+    return pulumi.Output.all(*(each.urn for each in rotations)).apply(
+        lambda _: cluster.rotation.host_keys
+    )

@@ -13,6 +13,7 @@ from components import kubeadm
 from components.control_plane import ControlPlane
 from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext
+from components.pki import KeyPair
 from components.rollout import MachineOutput, Turns
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key
@@ -93,15 +94,16 @@ class WorkerPool(pulumi.ComponentResource):
             via=gateway.ssh,
             after=gateway.ready,
         )
-        ssh = machine.ssh(machine.host_key.public_key_openssh)
-        accepted = machine.accept_ssh_key(ssh, via=gateway.ssh, after=host_key)
+        ssh = machine.ssh(machine.host_keys[-1].public)
+        newest = machine.take_newest_keys(ssh, via=gateway.ssh, after=host_key)
         return self._node(
             machine.name,
             address=machine.address,
             machine_id=machine.server.id,
             provider_id=machine.provider_id,
             ssh=ssh,
-            after=[host_key, *accepted],
+            host_keys=machine.host_keys,
+            after=[host_key, *newest],
             place=place,
         )
 
@@ -129,6 +131,7 @@ class WorkerPool(pulumi.ComponentResource):
             machine_id=machine_id,
             provider_id=None,
             ssh=ssh,
+            host_keys=[],
             after=self._predecessors(machine.name, before).apply(
                 lambda predecessors: [*predecessors, *context.gateway.ready, *accepted]
             ),
@@ -143,6 +146,7 @@ class WorkerPool(pulumi.ComponentResource):
         machine_id: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
         ssh: SshTarget,
+        host_keys: Sequence[KeyPair],
         after: pulumi.Input[Sequence[pulumi.Resource]],
         place: int,
     ) -> Node:
@@ -169,6 +173,7 @@ class WorkerPool(pulumi.ComponentResource):
                 machine_id=machine_id,
                 provider_id=provider_id,
                 ssh=ssh,
+                host_keys=host_keys,
                 files={"kubeadm-join.yaml": join},
                 # Workers read the settings in the cluster: a change must make them look.
                 variables={

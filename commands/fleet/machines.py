@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from config import ports
 
 # The active gateway, as the SSH configuration calls it.
 _ENTRANCE = "entrance"
+# The resource of a permanent host key; the first generation has no number.
+_HOST_KEY = re.compile(r"(?P<machine>.+)-host-key(-(?P<generation>\d+))?")
 
 
 class MachineError(Exception):
@@ -54,8 +57,10 @@ def write_files(folder: Path, stack: str, outputs: Mapping[str, Any]) -> Path:
     return _write_files(folder, outputs, _host_keys(stack, outputs))
 
 
-def _write_files(folder: Path, outputs: Mapping[str, Any], host_keys: Mapping[str, str]) -> Path:
-    known_hosts = (f"{name} {key}\n" for name, key in host_keys.items())
+def _write_files(
+    folder: Path, outputs: Mapping[str, Any], host_keys: Mapping[str, Sequence[str]]
+) -> Path:
+    known_hosts = (f"{name} {key}\n" for name, keys in host_keys.items() for key in keys)
     _write(folder / "known_hosts", "".join(known_hosts))
     _write(folder / "ssh_key", outputs["sshPrivateKey"])
     config = folder / "ssh_config"
@@ -63,15 +68,21 @@ def _write_files(folder: Path, outputs: Mapping[str, Any], host_keys: Mapping[st
     return config
 
 
-def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-    """Public host keys by the names of their machines; the gateways share one."""
+def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    """Public host keys by the names of their machines; the gateways share theirs.
+
+    There are two of each while a rotation is not done, and none that is older than it.
+    """
     gateways = [each["name"] for each in outputs["gateways"]]
-    found = {
-        name.removesuffix("-host-key"): each["outputs"]["publicKeyOpenssh"].strip()
-        for each in state(stack)["resources"]
-        for name in [each["urn"].rsplit("::", 1)[1]]
-        if name.endswith("-host-key") and each["type"].endswith(":PrivateKey")
-    }
+    shown = int(outputs.get("hostKeys", 1))
+    found: dict[str, list[str]] = {}
+    for each in state(stack)["resources"]:
+        named = _HOST_KEY.fullmatch(each["urn"].rsplit("::", 1)[1])
+        if not named or not each["type"].endswith(":PrivateKey"):
+            continue
+        if int(named["generation"] or 1) >= shown:
+            key = each["outputs"]["publicKeyOpenssh"].strip()
+            found.setdefault(named["machine"], []).append(key)
     shared = found[gateways[0].rsplit("-", 1)[0]]
     return found | dict.fromkeys([_ENTRANCE, *gateways], shared)
 

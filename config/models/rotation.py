@@ -39,6 +39,11 @@ class Rotation(Settings):
     and then no older one. Not with `sshPrivateKey`, which is your own. Never go back to a lower
     number."""
 
+    host_keys: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the SSH host keys of all servers. With the next number, each of them shows a
+    new key, and then no older one. One number at a time, and never back to a lower one. Machines
+    that exist already keep theirs."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

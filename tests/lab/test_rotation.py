@@ -433,3 +433,95 @@ def test_a_killed_rotation_of_the_ssh_key_continues(cluster: Cluster, seed: int)
     assert_only_the_newest_ssh_key_opens(cluster, 4)
     assert all(cluster.nodes().values())
     assert cluster.up() == {}
+
+
+def host_keys(cluster: Cluster) -> dict[str, dict[int, str]]:
+    """Machine -> generation -> its public host key in the state; the gateway's is shared."""
+    state = cluster.stack.pulumi("stack", "export", capture=True).stdout
+    found: dict[str, dict[int, str]] = {}
+    for resource in json.loads(state)["deployment"]["resources"]:
+        named = re.search(r":PrivateKey::(rotation-.+)-host-key(?:-(\d+))?$", resource["urn"])
+        if named:
+            machine = f"{named[1]}-0" if named[1] == "rotation-gateway" else named[1]
+            key = " ".join(resource["outputs"]["publicKeyOpenssh"].split()[:2])
+            found.setdefault(machine, {})[int(named[2] or 1)] = key
+    return found
+
+
+def scanned(cluster: Cluster, machine: str) -> list[str]:
+    """The host keys that a machine shows to whoever asks."""
+    outputs = cluster.stack.outputs()
+    if machine == "rotation-gateway-0":
+        gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
+        said = run("ssh-keyscan", gateway)
+    else:
+        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
+        said = cluster.fleet(
+            "ssh", cluster.name, "rotation-gateway-0", f"ssh-keyscan {to} 2>/dev/null"
+        )
+    lines = [line for line in said.splitlines() if not line.startswith("#")]
+    return [line.split(" ", 1)[1].strip() for line in lines]
+
+
+def on_disk(cluster: Cluster, machine: str) -> list[str]:
+    """The public host keys of a machine: a scan shows one ECDSA key at most."""
+    said = cluster.fleet("ssh", cluster.name, machine, "cat /etc/ssh/ssh_host_*_key.pub")
+    return [" ".join(line.split()[:2]) for line in said.splitlines()]
+
+
+def kubelets_started(cluster: Cluster) -> list[str]:
+    show = "systemctl show --property=ExecMainStartTimestampMonotonic kubelet"
+    return [cluster.ssh(machine, show) for machine in MACHINES[1:]]
+
+
+def assert_only_the_newest_host_keys_are_shown(cluster: Cluster, generation: int) -> None:
+    keys = host_keys(cluster)
+    assert cluster.stack.outputs()["hostKeys"] == generation
+    for machine in MACHINES:
+        assert sorted(keys[machine]) == list(range(1, generation + 1))
+        newest = [keys[machine][generation]]
+        # The fleet's ssh knows the newest key only.
+        assert on_disk(cluster, machine) == newest, machine
+        assert scanned(cluster, machine) == newest, machine
+
+
+def test_other_host_keys_are_shown_by_every_server_and_the_old_ones_by_none(
+    cluster: Cluster,
+) -> None:
+    before = machine_ids()
+    old = host_keys(cluster)
+    assert all(scanned(cluster, machine) == [old[machine][1]] for machine in MACHINES)
+    started = kubelets_started(cluster)
+    with Poll(cluster) as poll:
+        cluster.up(rotation={**rotation_of(cluster), "hostKeys": 2})
+    assert_only_the_newest_host_keys_are_shown(cluster, 2)
+    assert machine_ids() == before
+    assert kubelets_started(cluster) == started
+    assert poll.failed == 0
+    assert cluster.up() == {}
+
+
+def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_the_host_keys(
+    cluster: Cluster,
+) -> None:
+    before = machine_ids()
+    replaced = ["rotation-gateway-0", "rotation-worker-0"]
+    flags = [word for name in replaced for word in ("--replace", f"**:Instance::{name}")]
+    cluster.up(*flags, rotation={**rotation_of(cluster), "hostKeys": 3})
+    assert_only_the_newest_host_keys_are_shown(cluster, 3)
+    after = machine_ids()
+    assert sorted(name for name in before if before[name] != after[name]) == replaced
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+@kills.SEEDED
+def test_a_killed_rotation_of_the_host_keys_continues(cluster: Cluster, seed: int) -> None:
+    rotation = {**rotation_of(cluster), "hostKeys": 4}
+    for seconds in kills.draw(seed, 3, 3, 60):
+        if cluster.killed_up(seconds, rotation=rotation):
+            cluster.recover()
+    cluster.up()
+    assert_only_the_newest_host_keys_are_shown(cluster, 4)
+    assert all(cluster.nodes().values())
+    assert cluster.up() == {}

@@ -290,12 +290,16 @@ def test_units_are_only_enabled_where_systemd_does_not_run(machine: Machine) -> 
     assert not machine.called("--now")
 
 
+P256 = "ecdsa-sha2-nistp256 AAAA\n"
+P384 = "ecdsa-sha2-nistp384 AAAA\n"
+
+
 def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Machine) -> None:
     key = machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
     machine.lib("load_env\ndrop_one_time_host_key")
     assert key.exists(), "the machine's own key stays"
     machine.write("host_key", "real\n")
-    machine.write("host_key.pub", "public\n")
+    machine.write("host_key.pub", P256)
     assert machine.run("host-key/host-key.sh", "install").status == 0
     assert machine.called("systemctl try-reload-or-restart ssh")
     assert machine.read("etc/ssh/ssh_host_ecdsa_key") == "real\n"
@@ -308,6 +312,78 @@ def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Ma
     machine.place("etc/ssh/ssh_host_ed25519_key", "made later")
     machine.lib("load_env\ndrop_one_time_host_key")
     assert key.exists()
+
+
+def host_keys_of(machine: Machine) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (machine.root / "etc/ssh").glob("ssh_host_*")}
+
+
+LIST = "etc/ssh/sshd_config.d/openstack-kubernetes.conf"
+
+
+def test_a_machine_shows_two_host_keys_and_then_the_newest_only(machine: Machine) -> None:
+    machine.place("etc/ssh/ssh_host_ecdsa_key", "old\n")
+    machine.place("etc/ssh/ssh_host_ecdsa_key.pub", P256)
+    machine.place("etc/ssh/ssh_host_ed25519_key", "the distribution's\n")
+    machine.write("host_key", "new\n")
+    machine.write("host_key.pub", P384)
+    machine.write("older_host_key", "old\n")
+    machine.write("older_host_key.pub", P256)
+    assert machine.run("host-key/host-key.sh", "rotate").status == 0
+    assert machine.called("systemctl try-reload-or-restart ssh")
+    both = host_keys_of(machine)
+    assert both["ssh_host_ecdsa384_key"] == "new\n"
+    assert both["ssh_host_ecdsa_key"] == "old\n"
+    assert machine.read(LIST).splitlines() == [
+        f"HostKey /etc/ssh/ssh_host_{kind}_key" for kind in ("ecdsa384", "ecdsa", "ed25519")
+    ]
+    assert machine.run("host-key/host-key.sh", "rotate").status == 0
+    assert machine.calls == []
+
+    for name in ("older_host_key", "older_host_key.pub"):
+        (machine.folder / name).unlink()
+    assert machine.run("host-key/host-key.sh", "rotate").status == 0
+    assert machine.called("systemctl try-reload-or-restart ssh")
+    assert "ssh_host_ecdsa_key" not in host_keys_of(machine)
+    assert "ssh_host_ecdsa_key.pub" not in host_keys_of(machine)
+    assert "ssh_host_ecdsa_key" not in machine.read(LIST)
+    machine.lib("load_env\ndrop_one_time_host_key")
+    assert "ssh_host_ed25519_key" in host_keys_of(machine), "no one-time key has been here"
+
+    # The next one is of the first curve again, which sshd lists by itself.
+    machine.write("host_key", "newest\n")
+    machine.write("host_key.pub", P256)
+    assert machine.run("host-key/host-key.sh", "rotate").status == 0
+    assert host_keys_of(machine)["ssh_host_ecdsa_key"] == "newest\n"
+    assert not (machine.root / LIST).exists()
+
+
+def test_the_list_of_host_keys_loses_the_one_time_key(machine: Machine) -> None:
+    machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
+    machine.write("host_key", "real\n")
+    machine.write("host_key.pub", P384)
+    assert machine.run("host-key/host-key.sh", "install").status == 0
+    assert "ed25519" in machine.read(LIST)
+    machine.lib("load_env\ndrop_one_time_host_key")
+    assert machine.read(LIST) == "HostKey /etc/ssh/ssh_host_ecdsa384_key\n"
+
+
+def test_a_host_key_that_is_in_place_is_in_force_after_an_interruption(machine: Machine) -> None:
+    machine.write("host_key", "new\n")
+    machine.write("host_key.pub", P384)
+    machine.answer("^systemctl try-reload-or-restart", status=1)
+    assert machine.run("host-key/host-key.sh", "rotate").status == 1
+    machine.answer("^systemctl try-reload-or-restart")
+    assert machine.run("host-key/host-key.sh", "rotate").status == 0
+    assert machine.called("systemctl try-reload-or-restart ssh")
+
+
+def test_a_host_key_of_another_type_is_refused(machine: Machine) -> None:
+    machine.write("host_key", "new\n")
+    machine.write("host_key.pub", "ssh-ed25519 AAAA\n")
+    result = machine.run("host-key/host-key.sh", "rotate")
+    assert result.status == 1
+    assert "host_key.pub is no ECDSA key of P-256 or P-384" in result.log
 
 
 def test_the_scripts_start_no_process_with_a_secret(machine: Machine) -> None:

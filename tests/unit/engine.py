@@ -112,10 +112,12 @@ class Cloud(Mocks):
         machines: Iterable[str],
         ssh_key: str | None = None,
         made_with: Mapping[str, str] | None = None,
+        host_keys: int | None = None,
     ) -> None:
         self._machines = list(machines)
         self._ssh_key = ssh_key
         self._made_with = made_with
+        self._host_keys = host_keys
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The resource's inputs, and the values that its provider would add."""
@@ -154,6 +156,7 @@ class Cloud(Mocks):
                 "gateways": [],
                 "sshPrivateKey": self._ssh_key,
                 "immutableSettings": self._made_with,
+                "hostKeys": self._host_keys,
             }
             return {"outputs": outputs if listed else {}}, []
         found = {
@@ -228,15 +231,16 @@ def run(
     stack: str = "demo",
     ssh_key: str | None = None,
     made_with: Mapping[str, str] | None = None,
+    host_keys: int | None = None,
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
     `existing` are the machines that the stack's last good update left behind, `ssh_key` is the key
-    that they know, `made_with` its output `immutableSettings`; `secret` are the keys that were set
-    with `--secret`.
+    that they know, `made_with` and `host_keys` are its outputs `immutableSettings` and `hostKeys`;
+    `secret` are the keys that were set with `--secret`.
     """
     recorded = Run()
-    cloud = Cloud(existing, ssh_key, made_with)
+    cloud = Cloud(existing, ssh_key, made_with, host_keys)
     image.first_seen_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)

@@ -187,23 +187,24 @@ def outputs(kubeconfig: str) -> dict[str, Any]:
 
 
 def resources(stack: str) -> list[dict[str, Any]]:
-    def host_key(machine: str, kind: str = "host-key") -> dict[str, Any]:
-        return {
-            "type": "tls:index/privateKey:PrivateKey",
-            "urn": f"urn:pulumi:{stack}::p::tls:index/privateKey:PrivateKey::{machine}-{kind}",
-            "outputs": {"publicKeyOpenssh": f"key of {machine} {kind}\n"},
-        }
-
     return [
-        host_key("demo-gateway"),
-        host_key("demo-worker-0"),
-        host_key("demo-worker-0", "one-time-host-key"),
+        host_key(stack, "demo-gateway"),
+        host_key(stack, "demo-worker-0"),
+        host_key(stack, "demo-worker-0", "one-time-host-key"),
         {
             "type": "kubernetes:core/v1:Namespace",
             "urn": f"urn:pulumi:{stack}::p::kubernetes:core/v1:Namespace::demo-addons-ingress",
             "inputs": {"metadata": {"name": "ingress"}},
         },
     ]
+
+
+def host_key(stack: str, machine: str, kind: str = "host-key") -> dict[str, Any]:
+    return {
+        "type": "tls:index/privateKey:PrivateKey",
+        "urn": f"urn:pulumi:{stack}::p::tls:index/privateKey:PrivateKey::{machine}-{kind}",
+        "outputs": {"publicKeyOpenssh": f"key of {machine} {kind}\n"},
+    }
 
 
 def pending(operation: str, resource: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from commands.fleet.__main__ import main
-from tests.unit.fleet import KEY, NODES, Fleet, listed, node, pending, resources
+from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
 
 DOWN = "https://127.0.0.1:1"
 
@@ -183,6 +183,29 @@ def test_ssh_verifies_the_jump_host_and_the_machine(
     assert "Host demo-worker-0 10.8.0.31\nHostName 10.8.0.31\n" in config
     assert "Host demo-gateway-1\nHostName 198.51.100.7\nPort 2201\n" in config
     assert KEY not in config
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(None, [1, 2]), (1, [1, 2]), (2, [2])])
+def test_only_host_keys_that_the_machines_may_show_are_known(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, shown: int | None, expected: list[int]
+) -> None:
+    fleet.stack("live", DOWN)
+    machines = ("demo-gateway", "demo-worker-0")
+    newer = [host_key("live", machine, "host-key-2") for machine in machines]
+    fleet.write("stack-export-live", {"deployment": {"resources": [*resources("live"), *newer]}})
+    told = json.loads((fleet.folder / "stack-output-live").read_text())
+    fleet.write("stack-output-live", told | ({} if shown is None else {"hostKeys": shown}))
+    assert run(monkeypatch, "ssh-config", "live") == 0
+    known = (fleet.folder / "known_hosts").read_text().splitlines()
+    keys = {1: "host-key", 2: "host-key-2"}
+    for name, owner in (
+        ("demo-worker-0", "demo-worker-0"),
+        ("entrance", "demo-gateway"),
+        ("demo-gateway-1", "demo-gateway"),
+    ):
+        assert [line for line in known if line.startswith(f"{name} ")] == [
+            f"{name} key of {owner} {keys[generation]}" for generation in expected
+        ]
 
 
 def test_the_files_for_plain_ssh_are_for_their_owner_only(

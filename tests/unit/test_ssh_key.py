@@ -66,8 +66,9 @@ class Machine:
             "RETIRE": json.dumps([public(number) for number in listed]),
         }
         program = (
-            "import sys; from commands import ssh_key; ssh_key.PAUSE = 0; "
-            "ssh_key.Login._run.retry.stop = lambda state: state.attempt_number == 2; "
+            "import sys; from commands import ssh_key; "
+            "ssh_key.Login.run.retry.wait = lambda state: 0; "
+            "ssh_key.Login.run.retry.stop = lambda state: state.attempt_number == 2; "
             f"sys.argv = ['ssh_key', {verb!r}]; ssh_key.main()"
         )
         return subprocess.run(

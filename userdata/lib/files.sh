@@ -19,6 +19,17 @@ copy_file() {
   put_in_place "$new" "$path" "$mode"
 }
 
+# remove_file PATH...
+remove_file() {
+  local path
+  for path; do
+    [[ -e $path ]] || continue
+    note_change "$path"
+    rm -f -- "$path"
+    log "removed $path"
+  done
+}
+
 # render TEMPLATE KEY[=VALUE]...: its text, with the value, or that of the variable, for each @KEY@.
 # Call it in an assignment: bash does not notice that it fails in a command's argument.
 render() {

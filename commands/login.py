@@ -1,0 +1,131 @@
+"""An SSH login at one machine, by the operator's own ssh, where several keys are possible.
+
+The engine's own connections know one key each.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+# Seconds for a machine to answer, and between two tries.
+PATIENCE = 300
+PAUSE = 3.0
+
+# The end of ssh's message about a machine that shows another host key, of that type or any other.
+_STRANGER = ("Host key verification failed.", "no matching host key type found")
+
+
+class UnreachableError(Exception):
+    """The machine does not answer now; later it may."""
+
+
+class RefusedError(Exception):
+    """The machine accepts none of the keys, or still accepts one that it must not."""
+
+
+class StrangerError(Exception):
+    """The machine, or its gateway, shows none of the host keys."""
+
+
+class Login:
+    """One machine, which accepts one of these private keys, the newest first.
+
+    `machine` has name, address, port, user, host_key (more than one: a line each), and `via`, the
+    same of the gateway, or None; that one accepts the newest key. The files are in `folder`.
+    """
+
+    def __init__(self, machine: Mapping[str, Any], keys: Sequence[str], folder: Path) -> None:
+        self.name: str = machine["name"]
+        self.user: str = machine["user"]
+        self._keys = []
+        for number, text in enumerate(keys):
+            key = folder / f"key-{number}"
+            key.touch(mode=0o600)
+            key.write_text(text)
+            self._keys.append(key)
+        self._config = folder / "config"
+        known_hosts = folder / "known_hosts"
+        hosts = {"machine": machine}
+        if machine["via"]:
+            hosts["gateway"] = machine["via"]
+        known_hosts.write_text(
+            "".join(
+                f"{alias} {key}\n"
+                for alias, host in hosts.items()
+                for key in host["host_key"].split("\n")
+                if key
+            )
+        )
+        text = "".join(_host(alias, host) for alias, host in hosts.items())
+        if machine["via"]:
+            text += f"Host gateway\n  IdentityFile {self._keys[0]}\n"
+            text += "Host machine\n  ProxyJump gateway\n"
+        # At the level ERROR ssh is silent about a host key of another type.
+        self._config.write_text(
+            f"{text}Host *\n  UserKnownHostsFile {known_hosts}\n  GlobalKnownHostsFile /dev/null\n"
+            "  StrictHostKeyChecking yes\n  BatchMode yes\n  IdentitiesOnly yes\n"
+            "  IdentityAgent none\n  LogLevel INFO\n  ConnectTimeout 10\n"
+            "  ServerAliveInterval 5\n  ServerAliveCountMax 6\n"
+        )
+
+    @retry(
+        retry=retry_if_exception_type(UnreachableError),
+        wait=wait_fixed(PAUSE),
+        stop=stop_after_delay(PATIENCE),
+        reraise=True,
+    )
+    def run(self, text: str, *, command: str = "sh -s", newest_only: bool = False) -> None:
+        """Run a command with `text` on standard input, with the first key that is accepted.
+
+        Raises:
+            RefusedError: if the machine accepts no key, or the command fails.
+            StrangerError: if the machine shows another host key.
+            UnreachableError: if it does not answer.
+        """
+        for key in self._keys[:1] if newest_only else self._keys:
+            done = self._ssh(key, text, command)
+            if done.returncode == 0:
+                return
+            error = done.stderr.strip()
+            if done.returncode != 255:
+                raise RefusedError(f"{self.name}: {error}")
+            for line in error.splitlines():
+                if any(sign in line for sign in _STRANGER):
+                    raise StrangerError(
+                        f"{self.name} or its gateway shows no host key of this cluster ({line}): "
+                        "another machine answers there, or its keys were changed by hand: "
+                        "look at /etc/ssh on its console, or replace it"
+                    )
+            # The gateway's refusal ends the connection to the machine, too.
+            if "Permission denied" not in error:
+                raise UnreachableError(f"{self.name} does not answer: {error}")
+        raise RefusedError(f"{self.name} accepts none of the cluster's SSH keys: {error}")
+
+    def accepts_an_older_key(self) -> bool:
+        """Tell if a key other than the newest one opens the machine."""
+        return any(self._ssh(key, "", "true").returncode == 0 for key in self._keys[1:])
+
+    def _ssh(self, key: Path, text: str, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603 - the operator's own ssh
+            ["ssh", "-F", str(self._config), "-i", str(key), "machine", command],  # noqa: S607
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def _host(alias: str, host: Mapping[str, Any]) -> str:
+    kinds = dict.fromkeys(key.split()[0] for key in host["host_key"].split("\n") if key)
+    algorithms = ",".join(
+        "rsa-sha2-512,rsa-sha2-256" if kind == "ssh-rsa" else kind for kind in kinds
+    )
+    return (
+        f"Host {alias}\n  HostName {host['address']}\n  Port {host['port']}\n"
+        f"  User {host['user']}\n  HostKeyAlias {alias}\n  HostKeyAlgorithms {algorithms}\n"
+    )
