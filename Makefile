@@ -88,8 +88,9 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 	$(LAB) cloud up
 	$(LAB) image
 
-# Each makes a cluster of its own, and destroys it. Two at a time, in two projects: alone, each waits
-# half of the time.
+# Each makes a cluster of its own, and destroys it. On more than 2 cores, WORKERS=2 has two at a time,
+# each in a project of its own.
+WORKERS = 0
 CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
   test_update.py test_bad_input.py test_mirror.py test_backup.py test_lost_control_planes.py \
   test_certificates.py test_full_etcd.py test_rotation.py \
@@ -107,7 +108,7 @@ lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real engine, real clusters (root).
-	$(BIN)/pytest -v -n 2 --dist loadfile --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
+	$(BIN)/pytest -v -n $(WORKERS) --dist loadfile --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
