@@ -49,15 +49,24 @@ def _update(command: Sequence[str], lock: IO[str]) -> tuple[int, str]:
     """The exit status and standard error; an interruption is passed on to Pulumi."""
     # A file: with a pipe, Pulumi would die with its reader.
     with tempfile.TemporaryFile("w+") as said:
+        running: list[subprocess.Popen[bytes]] = []
+        early: list[int] = []
+
+        def interrupt(number: int, _: FrameType | None) -> None:
+            early.append(number)
+            for process in running:
+                process.send_signal(number)
+
+        # Before there is anything to interrupt: the signal must not end this process alone.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, interrupt)
         process = subprocess.Popen(  # noqa: S603 - the operator's
             command, stderr=said, pass_fds=[lock.fileno()]
         )
-
-        def interrupt(number: int, _: FrameType | None) -> None:
+        before = early.copy()
+        running.append(process)
+        for number in before:
             process.send_signal(number)
-
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, interrupt)
         status = process.wait()
         said.seek(0)
         return status, said.read()

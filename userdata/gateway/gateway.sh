@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # gateway.sh configure: HAProxy, keepalived, sysctls and sshd of a gateway.
 #
-# Runs at first boot (cloud-init, before anyone can connect) and again over SSH whenever its
-# input changed. Nothing is restarted: HAProxy and keepalived reload, connections stay.
+# Runs at first boot and whenever its input changed; HAProxy and keepalived only reload.
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # reboot.sh check: reboots this gateway when an update requires it and no one will notice.
 #
-# Run by a timer, at another minute on each gateway, so that two never decide at the same time. It
-# reboots in the maintenance window only, while every other gateway is healthy; a backup first, the
-# active one when the backups have had their turn, after it has handed over the VIP. When something
-# is in the way, the next run of the timer tries again.
+# A timer runs it, at another minute on each gateway. It reboots in the maintenance window only, while
+# every other gateway is healthy; backups first, then the active one, when it has handed over the VIP.
+# When something is in the way, the next run tries again.
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -68,8 +67,8 @@ minutes() {
   printf '%s' $((10#${1%:*} * 60 + 10#${1#*:}))
 }
 
-# A node is drained from here, and configured through here: that must not be interrupted. SSH to
-# another machine counts too: the active gateway forwards it.
+# Nodes are drained and configured from here. SSH to another machine, which the active gateway
+# forwards, counts too.
 no_one_at_work() {
   local file
   for file in "$LOCKS"/openstack-kubernetes-*; do
