@@ -21,4 +21,4 @@ SELECTORS = (
     "openstack_kubernetes_etcd_backup_proved_timestamp_seconds",
     'ALERTS{alertstate="firing"}',
 )
-"""What is taken."""
+"""The metrics that are taken."""

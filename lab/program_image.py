@@ -120,7 +120,7 @@ def _tree(packages: Path) -> Layer:
 
 
 def _program() -> Layer:
-    """What the Containerfile copies, and the charts, which the lab's clusters cannot download."""
+    """The files that the Containerfile copies, and the charts, which no cluster can download."""
     writer = LayerWriter(_LAYERS)
     writer.folder(_PROGRAM, 0o777)
     for path in _copied():

@@ -33,7 +33,7 @@ class Account:
     name: str
     role: str
     namespaces: Sequence[str] = ()
-    """Where it has these rights; everywhere without any."""
+    """The namespaces in which it has these rights; all without any."""
     rules: Sequence[Mapping[str, Any]] = ()
     """Those of the ClusterRole; without any, the role must exist."""
 

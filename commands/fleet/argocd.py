@@ -27,7 +27,7 @@ class ArgoCd:
 
     @property
     def requirements(self) -> Mapping[str, str]:
-        """What the admin cluster must have, by path."""
+        """Paths of what the admin cluster must have."""
         namespace = f"/api/v1/namespaces/{self.namespace}"
         return {namespace: f"no namespace {self.namespace}: name Argo CD's, `--namespace`"}
 
@@ -38,7 +38,7 @@ class ArgoCd:
 
     @property
     def collections(self) -> Sequence[str]:
-        """Where its Secrets are."""
+        """The path of its Secrets."""
         return [f"/api/v1/namespaces/{self.namespace}/secrets"]
 
     def check(self, api: httpx.Client) -> None:

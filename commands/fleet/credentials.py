@@ -1,4 +1,4 @@
-"""What a workspace of Pulumi's operator logs in with, from this environment and its files."""
+"""The logins of a workspace of Pulumi's operator, from this environment and its files."""
 
 from __future__ import annotations
 

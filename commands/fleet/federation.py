@@ -25,7 +25,7 @@ class Federation:
 
     @property
     def requirements(self) -> Mapping[str, str]:
-        """What the admin cluster must have, by path."""
+        """Paths of what the admin cluster must have."""
         missing = "no fleet dashboard: set `addons.monitoring.fleet` there and run `pulumi up`"
         return {f"{_NAMESPACE}/configmaps/{federation.DASHBOARD}": missing}
 
@@ -47,7 +47,7 @@ class Federation:
 
     @property
     def collections(self) -> Sequence[str]:
-        """Where its Secrets and ScrapeConfigs are."""
+        """The paths of its Secrets and ScrapeConfigs."""
         configs = f"/apis/{_VERSION}/namespaces/{federation.NAMESPACE}/scrapeconfigs"
         return [f"{_NAMESPACE}/secrets", configs]
 

@@ -55,7 +55,7 @@ class Program(Protocol):
 
     @property
     def requirements(self) -> Mapping[str, str]:
-        """What the admin cluster must have, by path: what is said without it."""
+        """Paths of what the admin cluster must have, each with what is said without it."""
 
     @property
     def account(self) -> Account:

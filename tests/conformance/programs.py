@@ -14,7 +14,7 @@ E2E, GINKGO = "e2e.test", "ginkgo"
 
 
 class ConformanceError(Exception):
-    """What keeps the tests from running; the message says what to do."""
+    """The reason why the tests cannot run; the message says what to do."""
 
 
 def module(version: str, kubernetes: str) -> str:

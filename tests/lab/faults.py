@@ -102,7 +102,7 @@ def _stopped(role: str, dice: random.Random) -> Fault:
 
 
 def _isolated(role: str, dice: random.Random) -> Fault:
-    """A machine that runs and that its security groups cut off from everything."""
+    """A machine that runs, and that its security groups isolate from everything."""
     machine, seconds = _machine(dice, role), dice.randint(20, 90)
 
     def happen(cluster: Cluster) -> None:

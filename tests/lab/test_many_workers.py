@@ -22,7 +22,7 @@ LONGEST_SILENCE = 10
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[Figures]:
-    """What was measured, printed at the end, also after a failure."""
+    """The figures, printed at the end, also after a failure."""
     measured = Figures()
     yield measured
     measured.show()

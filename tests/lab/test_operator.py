@@ -42,7 +42,7 @@ LONGEST_MAKING, LONGEST_HEALING, LONGEST_CHANGE = 900, 180, 900
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[Figures]:
-    """What was measured, printed at the end, also after a failure."""
+    """The figures, printed at the end, also after a failure."""
     measured = Figures()
     yield measured
     measured.show()

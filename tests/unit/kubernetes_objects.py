@@ -12,7 +12,7 @@ from tests.unit.http_servers import Silent
 
 
 class Objects:
-    """What an API server keeps, by path."""
+    """The objects that an API server keeps, by path."""
 
     def __init__(self, *namespaces: str, longest: int = 10**9) -> None:
         # Seconds: --service-account-max-token-expiration.

@@ -141,7 +141,7 @@ class Api(Silent):
 
 
 def counted(api: type[Api], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
-    """What two clients note until they have asked for two hundred writes."""
+    """The notes of two clients until they have asked for two hundred writes."""
     monkeypatch.setattr(register, "PAUSE", 0.001)
     api.begin()
     with served(api) as url:
