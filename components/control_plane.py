@@ -133,10 +133,10 @@ class ControlPlane(pulumi.ComponentResource):
                 ),
                 "kubeconfig": context.gateway_kubeconfig,
                 "ssh_key": context.pki.ssh_private_key,
-                "known_hosts": known_hosts(*(node.ssh for node in self.members)),
+                "known_hosts": known_hosts(*(node.login.to for node in self.members)),
             },
             # A new machine knows all keys, and may have begun with a snapshot of an earlier one.
-            triggers=[node.machine_id for node in self.members],
+            triggers=[node.login.machine_id for node in self.members],
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
@@ -176,25 +176,17 @@ class ControlPlane(pulumi.ComponentResource):
         previous_membership: Turns,
     ) -> Node:
         context, cluster = self._context, self._context.cluster
-        host_key = machine.install_host_key(
-            machine.ssh(machine.one_time_host_key),
-            via=context.gateway.ssh,
-            after=context.gateway.ready,
-        )
-        ssh = machine.ssh(machine.host_keys[-1].public)
-        newest = machine.take_newest_keys(ssh, via=context.gateway.ssh, after=host_key)
+        login = machine.login(via=context.gateway.ssh)
+        keys = machine.take_newest_keys(login, after=context.gateway.ready)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
         return Node(
             context,
             NodeArgs(
-                name=machine.name,
+                login=login,
                 role="control-plane",
                 address=machine.address,
-                machine_id=machine.server.id,
                 provider_id=machine.provider_id,
-                ssh=ssh,
-                host_keys=machine.host_keys,
                 files={
                     **scripts("cluster", "backup"),
                     **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
@@ -225,7 +217,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 configure_after=[
-                    *(host_key, *newest, *previous),
+                    *(*keys, *previous),
                     *([] if volume is None else [volume]),
                 ],
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,

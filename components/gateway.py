@@ -8,6 +8,7 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components.context import Context
+from components.login import MachineLogin
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import reboot_variables
 from components.pki import KeyPair, permanent_host_keys
@@ -39,10 +40,8 @@ class Gateway(pulumi.ComponentResource):
     handovers: Turns
     # What is done when the gateways are configured.
     ready: Sequence[pulumi.Resource]
-    # Each gateway's name, its login at its own port, and its server's id.
-    logins: Sequence[tuple[str, SshTarget, pulumi.Output[str]]]
-    # All of them show the same: every generation, the first one first.
-    host_keys: Sequence[KeyPair]
+    # Each gateway at its own port.
+    logins: Sequence[MachineLogin]
     machines: Sequence[MachineOutput]
 
     def __init__(
@@ -58,8 +57,7 @@ class Gateway(pulumi.ComponentResource):
         group = server_group(name, cluster.gateway.server_group_policy, self._child)
         # Whichever gateway is active, the floating IP must show the same host key.
         shared = permanent_host_keys(name, cluster.rotation.host_keys, self._child)
-        self.host_keys = shared
-        self.ssh = self._ssh(shared[-1].public, ports.SSH)
+        self.ssh = self._ssh(shared, ports.SSH)
 
         self.ssh_command = pulumi.Output.format(
             "ssh -J {0}@{1} {0}@ADDRESS  # addresses: pulumi stack output nodes",
@@ -70,16 +68,17 @@ class Gateway(pulumi.ComponentResource):
         handovers: list[tuple[str, pulumi.Resource]] = []
         ready: list[pulumi.Resource] = []
         machines: list[MachineOutput] = []
-        logins: list[tuple[str, SshTarget, pulumi.Output[str]]] = []
+        logins: list[MachineLogin] = []
         for index in range(cluster.gateway_count):
             machine = self._machine(index, shared, group, handovers)
-            configured = self._configure(index, machine, association)
+            login = machine.login(to=self._ssh(shared, ports.FIRST_GATEWAY_SSH + index), via=None)
+            keys = machine.take_newest_keys(login, after=[association])
+            configured = self._configure(index, login, keys)
             # They leave in reverse order, also those that the last update has created.
             previous = [handover for _, handover in handovers[-1:]]
             handovers.append((machine.name, self._handover(machine, [configured, *previous])))
             ready.append(configured)
-            login = self._ssh(shared[-1].public, ports.FIRST_GATEWAY_SSH + index)
-            logins.append((machine.name, login, machine.server.id))
+            logins.append(login)
             machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
         self.handovers = handovers
         self.ready = ready
@@ -137,13 +136,13 @@ class Gateway(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _ssh(self, host_key: pulumi.Input[str], port: int) -> SshTarget:
+    def _ssh(self, host_keys: Sequence[KeyPair], port: int) -> SshTarget:
         return SshTarget(
             address=self.floating_ip,
             port=port,
             user=self._context.cluster.ssh_user,
             private_key=self._context.pki.ssh_private_key,
-            host_key=host_key,
+            host_key=host_keys[-1].public,
         )
 
     def _machine(
@@ -208,24 +207,16 @@ class Gateway(pulumi.ComponentResource):
         }
 
     def _configure(
-        self, index: int, machine: Machine, association: pulumi.Resource
+        self, index: int, login: MachineLogin, after: Sequence[pulumi.Resource]
     ) -> pulumi.Resource:
-        port = ports.FIRST_GATEWAY_SSH + index
-        host_key = machine.install_host_key(
-            self._ssh(machine.one_time_host_key, port),
-            via=None,
-            after=[association],
-        )
-        to = self._ssh(machine.host_keys[-1].public, port)
-        newest = machine.take_newest_keys(to, via=None, after=host_key)
         return Script(
-            f"{machine.name}-configure",
+            f"{login.name}-configure",
             "gateway/gateway.sh configure",
-            target=connection(to),
+            target=connection(login.to),
             files={**scripts("lib", "install", "gateway"), **self._files(index)},
-            triggers=[machine.server.id],
+            triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[host_key, *newest])
+                self._child, pulumi.ResourceOptions(depends_on=after)
             ),
         )
 

@@ -1,53 +1,63 @@
-"""Commands that run where Pulumi runs, and log in to a machine with whichever key it knows."""
+"""The login at a machine, and commands that log in with whichever key the machine knows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 
 from components.context import Context
+from components.pki import KeyPair
 from components.ssh import CommandOnCreate, SshTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineLogin:
+    """A machine and the way to it, with the newest generation of all keys."""
+
+    name: str
+    to: SshTarget
+    via: SshTarget | None
+    # Changes when another machine takes the name.
+    machine_id: pulumi.Input[str]
+    # Every generation, the first one first; none if they are the machine's own.
+    host_keys: Sequence[KeyPair]
 
 
 def login_command(
     context: Context,
-    resource: str,
+    login: MachineLogin,
+    purpose: str,
     run: str,
-    name: str,
-    to: SshTarget,
     *,
-    via: SshTarget | None,
     variables: Mapping[str, pulumi.Input[str]],
-    triggers: Sequence[pulumi.Input[str]],
+    newest: pulumi.Input[str],
     after: pulumi.Input[Sequence[pulumi.Resource]],
-    opts: pulumi.ResourceOptions,
+    opts: pulumi.ResourceOptions | None = None,
 ) -> pulumi.Resource:
-    """A command that also gets the login at the machine `name`: MACHINE and KEYS."""
+    """A command that also gets MACHINE and KEYS; runs for each machine and each newest key."""
     keys = context.pki.ssh_keys
     return CommandOnCreate(
-        resource,
+        f"{login.name}-{purpose}",
         run,
         {
-            "MACHINE": _machine(name, to, via),
+            "MACHINE": _machine(login),
             "KEYS": pulumi.Output.all(*(key.private for key in reversed(keys))).apply(json.dumps),
             **variables,
         },
         pulumi.ResourceOptions.merge(
             opts,
-            pulumi.ResourceOptions(
-                depends_on=after,
-                deleted_with=context.network.anchor,
-            ),
+            pulumi.ResourceOptions(depends_on=after, deleted_with=context.network.anchor),
         ),
-        triggers=triggers,
+        triggers=[login.machine_id, newest],
     )
 
 
-def _machine(name: str, to: SshTarget, via: SshTarget | None) -> pulumi.Output[str]:
-    hosts = pulumi.Output.all(_host(to), None if via is None else _host(via))
-    return hosts.apply(lambda both: json.dumps({"name": name, **both[0], "via": both[1]}))
+def _machine(login: MachineLogin) -> pulumi.Output[str]:
+    hosts = pulumi.Output.all(_host(login.to), None if login.via is None else _host(login.via))
+    return hosts.apply(lambda both: json.dumps({"name": login.name, **both[0], "via": both[1]}))
 
 
 def _host(target: SshTarget) -> Mapping[str, pulumi.Input[str] | int]:

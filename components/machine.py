@@ -11,6 +11,7 @@ import pulumi_openstack as openstack
 from components.context import Context
 from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
 from components.image import first_seen_image
+from components.login import MachineLogin
 from components.pki import KeyPair, OneTimeHostKey, permanent_host_keys
 from components.ssh import Script, SshTarget, connection
 from components.ssh_key import accept_ssh_key
@@ -87,7 +88,7 @@ class Machine:
         self.server = self._server(new)
         # That of this very server, whichever run has created it. No machine shows the new one in
         # its place.
-        self.one_time_host_key: pulumi.Output[str] = self.server.metadata.apply(
+        self._one_time_host_key: pulumi.Output[str] = self.server.metadata.apply(
             lambda metadata: (metadata or {}).get(_ONE_TIME_HOST_KEY, new.public)
         )
         # The only one that it accepts at first.
@@ -99,52 +100,39 @@ class Machine:
             lambda server: f"openstack:///{server}"
         )
 
-    def ssh(self, host_key: pulumi.Input[str]) -> SshTarget:
-        """The machine at its own address."""
-        return SshTarget(
+    def login(self, *, via: SshTarget | None, to: SshTarget | None = None) -> MachineLogin:
+        """The way to the machine: at its own address, unless `to` is another one."""
+        at_its_address = SshTarget(
             address=self.address,
             user=self._context.cluster.ssh_user,
             private_key=self._context.pki.ssh_private_key,
-            host_key=host_key,
+            host_key=self.host_keys[-1].public,
+        )
+        return MachineLogin(
+            name=self.name,
+            to=to or at_its_address,
+            via=via,
+            machine_id=self.server.id,
+            host_keys=self.host_keys,
         )
 
     def take_newest_keys(
-        self, to: SshTarget, *, via: SshTarget | None, after: Script
+        self, login: MachineLogin, *, after: Sequence[pulumi.Resource]
     ) -> list[pulumi.Resource]:
         """Have it show the newest host key and accept the newest SSH key, whichever it has."""
-        shown = show_host_key(
-            self._context,
-            self.name,
-            self.host_keys,
-            to,
-            via=via,
-            machine_id=self.server.id,
-            after=[after],
-            opts=self._opts,
-        )
-        accepted = accept_ssh_key(
-            self._context,
-            self.name,
-            to,
-            via=via,
-            machine_id=self.server.id,
-            after=[after, *shown],
-            opts=self._opts,
-        )
-        return [*shown, *accepted]
+        installed = self._install_host_key(login, after)
+        shown = show_host_key(self._context, login, after=[installed], opts=self._opts)
+        accepted = accept_ssh_key(self._context, login, after=[installed, *shown], opts=self._opts)
+        return [installed, *shown, *accepted]
 
-    def install_host_key(
-        self, to: SshTarget, *, via: SshTarget | None, after: Sequence[pulumi.Resource]
-    ) -> Script:
-        """Replace the one-time SSH host key by the permanent one, once for each server.
-
-        `to` must name the one-time key.
-        """
+    def _install_host_key(self, login: MachineLogin, after: Sequence[pulumi.Resource]) -> Script:
+        """Replace the one-time SSH host key by the permanent one, once for each server."""
+        first = replace(login.to, host_key=self._one_time_host_key, private_key=self._first_ssh_key)
         return Script(
             f"{self.name}-host-key",
             "host-key/host-key.sh install",
-            target=connection(replace(to, private_key=self._first_ssh_key), via=via),
-            files=host_key_files(self.name, self.host_keys[-1]),
+            target=connection(first, via=login.via),
+            files=host_key_files(login),
             triggers=[self.server.id],
             seconds=HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(

@@ -11,8 +11,8 @@ import pulumi
 from cloud import login_variables
 from components.context import Context
 from components.gateway import Gateway
+from components.login import MachineLogin
 from components.node_folder import node_files
-from components.pki import KeyPair
 from components.ssh import (
     CommandOnDelete,
     Script,
@@ -91,16 +91,11 @@ class NodeContext(Context):
 class NodeArgs:
     """One node, whatever its role and whoever created its machine."""
 
-    name: str
+    login: MachineLogin
     role: str
     address: pulumi.Input[str]
-    # Changes when another machine takes the name.
-    machine_id: pulumi.Input[str]
     # As the Node says it; None for a machine that is not a server of this cloud.
     provider_id: pulumi.Input[str] | None
-    ssh: SshTarget
-    # Every generation, the first one first; none if they are the machine's own.
-    host_keys: Sequence[KeyPair]
     # The role's own, next to those of every node.
     files: Mapping[str, pulumi.Input[str]]
     variables: Mapping[str, pulumi.Input[str]]
@@ -121,17 +116,15 @@ class Node:
     """
 
     def __init__(self, context: NodeContext, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
-        self.name = args.name
+        name, login = args.login.name, args.login
+        self.login = login
         self.role = args.role
-        self.ssh = args.ssh
-        self.host_keys = args.host_keys
-        self.machine_id = args.machine_id
         variables = together(
             {
                 **context.variables,
                 **args.variables,
                 "ROLE": args.role,
-                "NODE_NAME": args.name,
+                "NODE_NAME": name,
                 "NODE_IP": args.address,
             }
         )
@@ -140,16 +133,16 @@ class Node:
         if args.provider_id is not None:
             fence.append(self._fence(context, args, args.provider_id, opts))
         self.configured = Script(
-            f"{args.name}-configure",
+            f"{name}-configure",
             f"{args.role}/{args.role}.sh configure",
-            target=connection(args.ssh, via=context.gateway.ssh),
+            target=connection(login.to, via=login.via),
             files={
                 **scripts("lib", "host-key", "install", "node", args.role),
                 **context.files,
                 "node.env": variables.apply(environment_file),
                 **args.files,
             },
-            triggers=[args.machine_id],
+            triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
                 opts,
                 pulumi.ResourceOptions(
@@ -164,7 +157,7 @@ class Node:
             for limit in (context.cluster.timeouts.drain, context.cluster.timeouts.ready)
         )
         self.membership = Script(
-            f"{args.name}-membership",
+            f"{name}-membership",
             "cluster/join.sh join",
             on_delete="cluster/drain.sh drain",
             turn=args.leaves_in_turn,
@@ -177,7 +170,7 @@ class Node:
                         {
                             **values[0],
                             **args.membership_variables,
-                            "SSH_USER": args.ssh.user,
+                            "SSH_USER": login.to.user,
                             "PROVIDER_ID": values[1] or "",
                             "DRAIN_TIMEOUT": drain,
                             "READY_TIMEOUT": ready,
@@ -185,10 +178,10 @@ class Node:
                     )
                 ),
                 "kubeconfig": context.gateway_kubeconfig,
-                "ssh_key": args.ssh.private_key,
-                "known_hosts": known_hosts(args.ssh),
+                "ssh_key": login.to.private_key,
+                "known_hosts": known_hosts(login.to),
             },
-            triggers=[args.machine_id],
+            triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
                 opts,
                 pulumi.ResourceOptions(
@@ -213,11 +206,11 @@ class Node:
     ) -> pulumi.Resource:
         """On delete: after the drain, stop the server if the drain found it dead."""
         return CommandOnDelete(
-            f"{args.name}-fence",
+            f"{args.login.name}-fence",
             "fence",
             {
                 **login_variables(),
-                "NODE": args.name,
+                "NODE": args.login.name,
                 "PROVIDER_ID": provider_id,
                 "KUBECONFIG_TEXT": context.kubeconfig,
             },
@@ -229,5 +222,5 @@ class Node:
                     deleted_with=context.network.anchor,
                 ),
             ),
-            triggers=[args.machine_id],
+            triggers=[args.login.machine_id],
         )

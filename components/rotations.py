@@ -20,28 +20,18 @@ def finish_rotations(
 ) -> list[pulumi.Resource]:
     """Have nothing accept or show what is of earlier generations, if there are any."""
     tokens = rotate_service_account_key(context, control_plane, pools)
-    gateway = context.gateway
     nodes = [*control_plane.members, *(node for pool in pools for node in pool.members)]
     after = [
-        *(handover for _, handover in gateway.handovers),
+        *(handover for _, handover in context.gateway.handovers),
         *(node.membership for node in nodes),
         *(control_plane.api_ready, *control_plane.rotations, *tokens),
     ]
-    machines = [
-        *((name, login, None, server, gateway.host_keys) for name, login, server in gateway.logins),
-        *((node.name, node.ssh, gateway.ssh, node.machine_id, node.host_keys) for node in nodes),
-    ]
-    opts = pulumi.ResourceOptions()
     retired = [
         command
-        for name, to, via, machine_id, host_keys in machines
+        for login in [*context.gateway.logins, *(node.login for node in nodes)]
         for command in (
-            *retire_ssh_keys(
-                context, name, to, via=via, machine_id=machine_id, after=after, opts=opts
-            ),
-            *retire_host_keys(
-                context, name, host_keys, to, via=via, machine_id=machine_id, after=after, opts=opts
-            ),
+            *retire_ssh_keys(context, login, after=after),
+            *retire_host_keys(context, login, after=after),
         )
     ]
     return [*tokens, *retired]

@@ -39,10 +39,10 @@ def rotate_service_account_key(
                 "nodes": pulumi.Output.all(*(_line(node) for node in nodes)).apply("".join),
                 "kubeconfig": context.gateway_kubeconfig,
                 "ssh_key": context.pki.ssh_private_key,
-                "known_hosts": known_hosts(*(node.ssh for node in nodes)),
+                "known_hosts": known_hosts(*(node.login.to for node in nodes)),
             },
             # A new control plane may have begun with a snapshot, and trusts all keys then.
-            triggers=[node.machine_id for node in control_plane.members],
+            triggers=[node.login.machine_id for node in control_plane.members],
             opts=pulumi.ResourceOptions(
                 depends_on=[*(node.membership for node in nodes), *control_plane.rotations],
                 deleted_with=context.network.anchor,
@@ -52,6 +52,7 @@ def rotate_service_account_key(
 
 
 def _line(node: Node) -> pulumi.Output[str]:
-    return pulumi.Output.from_input(node.ssh.address).apply(
-        lambda address: f"{node.name} {node.role} {node.ssh.user} {address}\n"
+    login = node.login
+    return pulumi.Output.from_input(login.to.address).apply(
+        lambda address: f"{login.name} {node.role} {login.to.user} {address}\n"
     )

@@ -8,17 +8,13 @@ from collections.abc import Sequence
 import pulumi
 
 from components.context import Context
-from components.login import login_command
-from components.ssh import SshTarget
+from components.login import MachineLogin, login_command
 
 
 def accept_ssh_key(
     context: Context,
-    name: str,
-    to: SshTarget,
+    login: MachineLogin,
     *,
-    via: SshTarget | None,
-    machine_id: pulumi.Input[str],
     after: pulumi.Input[Sequence[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
@@ -37,13 +33,11 @@ def accept_ssh_key(
     return [
         login_command(
             context,
-            f"{name}-ssh-key",
+            login,
+            "ssh-key",
             "ssh_key accept",
-            name,
-            to,
-            via=via,
             variables={"ACCEPT": accept},
-            triggers=[machine_id, newest],
+            newest=newest,
             after=after,
             opts=opts,
         )
@@ -51,14 +45,7 @@ def accept_ssh_key(
 
 
 def retire_ssh_keys(
-    context: Context,
-    name: str,
-    to: SshTarget,
-    *,
-    via: SshTarget | None,
-    machine_id: pulumi.Input[str],
-    after: Sequence[pulumi.Resource],
-    opts: pulumi.ResourceOptions,
+    context: Context, login: MachineLogin, *, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
     """Have a machine refuse all keys but the newest, when nothing connects with one of them."""
     keys = context.pki.ssh_keys
@@ -68,14 +55,11 @@ def retire_ssh_keys(
     return [
         login_command(
             context,
-            f"{name}-only-ssh-key",
+            login,
+            "only-ssh-key",
             "ssh_key only",
-            name,
-            to,
-            via=via,
             variables={"RETIRE": retire},
-            triggers=[machine_id, context.pki.ssh_public_key],
+            newest=context.pki.ssh_public_key,
             after=after,
-            opts=opts,
         )
     ]

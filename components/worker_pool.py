@@ -11,9 +11,9 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
+from components.login import MachineLogin
 from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext
-from components.pki import KeyPair
 from components.rollout import MachineOutput, Turns
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key
@@ -89,49 +89,34 @@ class WorkerPool(pulumi.ComponentResource):
 
     def _server_node(self, machine: Machine, place: int) -> Node:
         gateway = self._context.gateway
-        host_key = machine.install_host_key(
-            machine.ssh(machine.one_time_host_key),
-            via=gateway.ssh,
-            after=gateway.ready,
-        )
-        ssh = machine.ssh(machine.host_keys[-1].public)
-        newest = machine.take_newest_keys(ssh, via=gateway.ssh, after=host_key)
+        login = machine.login(via=gateway.ssh)
         return self._node(
-            machine.name,
+            login,
             address=machine.address,
-            machine_id=machine.server.id,
             provider_id=machine.provider_id,
-            ssh=ssh,
-            host_keys=machine.host_keys,
-            after=[host_key, *newest],
+            after=machine.take_newest_keys(login, after=gateway.ready),
             place=place,
         )
 
     def _existing_node(self, machine: ExistingMachine, before: Turns) -> Node:
         context = self._context
-        machine_id = f"{machine.name}@{machine.address}"
-        ssh = SshTarget(
-            address=str(machine.address),
-            user=machine.ssh_user or context.cluster.ssh_user,
-            private_key=context.pki.ssh_private_key,
-            host_key=machine.host_key,
-        )
-        accepted = accept_ssh_key(
-            context,
-            machine.name,
-            ssh,
+        login = MachineLogin(
+            name=machine.name,
+            to=SshTarget(
+                address=str(machine.address),
+                user=machine.ssh_user or context.cluster.ssh_user,
+                private_key=context.pki.ssh_private_key,
+                host_key=machine.host_key,
+            ),
             via=context.gateway.ssh,
-            machine_id=machine_id,
-            after=context.gateway.ready,
-            opts=self._child,
-        )
-        return self._node(
-            machine.name,
-            address=str(machine.address),
-            machine_id=machine_id,
-            provider_id=None,
-            ssh=ssh,
+            machine_id=f"{machine.name}@{machine.address}",
             host_keys=[],
+        )
+        accepted = accept_ssh_key(context, login, after=context.gateway.ready, opts=self._child)
+        return self._node(
+            login,
+            address=str(machine.address),
+            provider_id=None,
             after=self._predecessors(machine.name, before).apply(
                 lambda predecessors: [*predecessors, *context.gateway.ready, *accepted]
             ),
@@ -140,13 +125,10 @@ class WorkerPool(pulumi.ComponentResource):
 
     def _node(
         self,
-        name: str,
+        login: MachineLogin,
         *,
         address: pulumi.Input[str],
-        machine_id: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
-        ssh: SshTarget,
-        host_keys: Sequence[KeyPair],
         after: pulumi.Input[Sequence[pulumi.Resource]],
         place: int,
     ) -> Node:
@@ -154,7 +136,7 @@ class WorkerPool(pulumi.ComponentResource):
         join = pulumi.Output.all(address, provider_id).apply(
             lambda both: kubeadm.join_file(
                 kubeadm.Registration(
-                    name=name,
+                    name=login.name,
                     address=both[0],
                     provider_id=both[1],
                     taints=pool.taints,
@@ -167,13 +149,10 @@ class WorkerPool(pulumi.ComponentResource):
         return Node(
             self._context,
             NodeArgs(
-                name=name,
+                login=login,
                 role="worker",
                 address=address,
-                machine_id=machine_id,
                 provider_id=provider_id,
-                ssh=ssh,
-                host_keys=host_keys,
                 files={"kubeadm-join.yaml": join},
                 # Workers read the settings in the cluster: a change must make them look.
                 variables={
