@@ -14,6 +14,7 @@ from lab.image import glance, node, versions
 from tests.lab import kills
 from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
+from tests.lab.login_keys import host_keys, on_disk
 from tests.lab.poll import Poll
 from tests.lab.traffic import crash
 from tests.smoke.live import until
@@ -114,9 +115,14 @@ def test_other_keys_of_tokens_and_of_ssh_are_used_while_the_api_answers(cluster:
     old = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
     before = servers()
     with Poll(cluster) as poll:
-        cluster.up(rotation={"serviceAccountKey": 2, "sshKey": 2})
-    for machine in cluster.nodes():
-        assert cluster.ssh(machine, "wc -l <.ssh/authorized_keys").strip() == "1"
+        cluster.up(rotation={"serviceAccountKey": 2, "sshKey": 2, "hostKeys": 2})
+    shown = host_keys(cluster)
+    gateways = {f"ha-gateway-{index}": shown["ha-gateway-0"][2] for index in range(2)}
+    nodes = {name: shown[name][2] for name in cluster.nodes()}
+    for machine, host_key in {**gateways, **nodes}.items():
+        assert on_disk(cluster, machine) == [host_key]
+        said = cluster.fleet("ssh", "ha", machine, "wc -l <.ssh/authorized_keys")
+        assert said.strip() == "1"
     ask = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /openid/v1/jwks --server"
     for each in cluster.stack.outputs()["nodes"]:
         if each["name"] in CONTROL_PLANES:

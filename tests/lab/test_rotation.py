@@ -16,6 +16,14 @@ from lab import image, settings
 from lab.errors import LabError
 from tests.lab import kills
 from tests.lab.cluster import UP, Cluster, openstack, run
+from tests.lab.login_keys import (
+    assert_only_the_newest_host_keys_are_shown,
+    assert_only_the_newest_ssh_key_opens,
+    host_keys,
+    opened_by,
+    scanned,
+    ssh_keys,
+)
 from tests.lab.object_store import ObjectStore
 from tests.lab.poll import Poll
 from tests.smoke.live import until
@@ -337,52 +345,6 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
 MACHINES = ("rotation-gateway-0", "rotation-control-plane-0", "rotation-worker-0")
 
 
-def ssh_keys(cluster: Cluster) -> list[str]:
-    """The cluster's SSH keys in the state, the first generation first."""
-    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
-    found = {
-        resource["urn"].rpartition("::")[2]: json.loads(
-            resource["outputs"]["privateKeyOpenssh"]["plaintext"]
-        )
-        for resource in json.loads(state)["deployment"]["resources"]
-        if re.search(r":PrivateKey::rotation-ssh(-\d+)?$", resource["urn"])
-    }
-    return [found[name] for name in sorted(found)]
-
-
-def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
-    """Tell if this key opens a machine; `through` is a key that opens the gateway."""
-    outputs = cluster.stack.outputs()
-    gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
-    files = {"tried_key": key, "through_key": through}
-    for name, text in files.items():
-        (cluster.stack.folder / name).touch(mode=0o600)
-        (cluster.stack.folder / name).write_text(text)
-    tried, jump = (str(cluster.stack.folder / name) for name in files)
-    ssh = (
-        "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityAgent=none "
-        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-    )
-    command = [*ssh.split(), "-i", tried]
-    to = gateway
-    if machine != "rotation-gateway-0":
-        command += ["-o", f"ProxyCommand={ssh} -i {jump} -W %h:%p debian@{gateway}"]
-        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
-    said = run(*command, f"debian@{to}", "echo opened", check=False)
-    for name in files:
-        (cluster.stack.folder / name).unlink()
-    return said.strip() == "opened"
-
-
-def assert_only_the_newest_ssh_key_opens(cluster: Cluster, generation: int) -> None:
-    *old, newest = ssh_keys(cluster)
-    assert len(old) == generation - 1
-    assert cluster.stack.outputs()["sshPrivateKey"] == newest
-    for machine in MACHINES:
-        assert opened_by(cluster, machine, newest, newest), machine
-        assert not any(opened_by(cluster, machine, key, newest) for key in old), machine
-
-
 def rotation_of(cluster: Cluster) -> dict[str, int]:
     """The numbers that the tests before have set: none may go back."""
     document = yaml.safe_load(cluster.stack.config_file.read_text())["config"]
@@ -397,118 +359,42 @@ def machine_ids() -> dict[str, str]:
     return {server["Name"]: server["ID"] for server in listed}
 
 
-def test_another_ssh_key_opens_every_machine_and_the_old_one_none(cluster: Cluster) -> None:
-    before = machine_ids()
-    [old] = ssh_keys(cluster)
-    assert all(opened_by(cluster, machine, old, old) for machine in MACHINES)
-    with Poll(cluster) as poll:
-        cluster.up(rotation={**rotation_of(cluster), "sshKey": 2})
-    assert_only_the_newest_ssh_key_opens(cluster, 2)
-    assert machine_ids() == before
-    assert poll.failed == 0
-    assert cluster.up() == {}
-
-
-def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_the_ssh_key(
-    cluster: Cluster,
-) -> None:
-    before = machine_ids()
-    replaced = ["rotation-gateway-0", "rotation-worker-0"]
-    flags = [word for name in replaced for word in ("--replace", f"**:Instance::{name}")]
-    cluster.up(*flags, rotation={**rotation_of(cluster), "sshKey": 3})
-    assert_only_the_newest_ssh_key_opens(cluster, 3)
-    after = machine_ids()
-    assert sorted(name for name in before if before[name] != after[name]) == replaced
-    assert all(cluster.nodes().values())
-    assert cluster.up() == {}
-
-
-@kills.SEEDED
-def test_a_killed_rotation_of_the_ssh_key_continues(cluster: Cluster, seed: int) -> None:
-    rotation = {**rotation_of(cluster), "sshKey": 4}
-    for seconds in kills.draw(seed, 3, 3, 60):
-        if cluster.killed_up(seconds, rotation=rotation):
-            cluster.recover()
-    cluster.up()
-    assert_only_the_newest_ssh_key_opens(cluster, 4)
-    assert all(cluster.nodes().values())
-    assert cluster.up() == {}
-
-
-def host_keys(cluster: Cluster) -> dict[str, dict[int, str]]:
-    """Machine -> generation -> its public host key in the state; the gateway's is shared."""
-    state = cluster.stack.pulumi("stack", "export", capture=True).stdout
-    found: dict[str, dict[int, str]] = {}
-    for resource in json.loads(state)["deployment"]["resources"]:
-        named = re.search(r":PrivateKey::(rotation-.+)-host-key(?:-(\d+))?$", resource["urn"])
-        if named:
-            machine = f"{named[1]}-0" if named[1] == "rotation-gateway" else named[1]
-            key = " ".join(resource["outputs"]["publicKeyOpenssh"].split()[:2])
-            found.setdefault(machine, {})[int(named[2] or 1)] = key
-    return found
-
-
-def scanned(cluster: Cluster, machine: str) -> list[str]:
-    """The host keys that a machine shows to whoever asks."""
-    outputs = cluster.stack.outputs()
-    if machine == "rotation-gateway-0":
-        gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
-        said = run("ssh-keyscan", gateway)
-    else:
-        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
-        said = cluster.fleet(
-            "ssh", cluster.name, "rotation-gateway-0", f"ssh-keyscan {to} 2>/dev/null"
-        )
-    lines = [line for line in said.splitlines() if not line.startswith("#")]
-    return [line.split(" ", 1)[1].strip() for line in lines]
-
-
-def on_disk(cluster: Cluster, machine: str) -> list[str]:
-    """The public host keys of a machine: a scan shows one ECDSA key at most."""
-    said = cluster.fleet("ssh", cluster.name, machine, "cat /etc/ssh/ssh_host_*_key.pub")
-    return [" ".join(line.split()[:2]) for line in said.splitlines()]
-
-
 def kubelets_started(cluster: Cluster) -> list[str]:
     show = "systemctl show --property=ExecMainStartTimestampMonotonic kubelet"
     return [cluster.ssh(machine, show) for machine in MACHINES[1:]]
 
 
-def assert_only_the_newest_host_keys_are_shown(cluster: Cluster, generation: int) -> None:
-    keys = host_keys(cluster)
-    assert cluster.stack.outputs()["hostKeys"] == generation
-    for machine in MACHINES:
-        assert sorted(keys[machine]) == list(range(1, generation + 1))
-        newest = [keys[machine][generation]]
-        # The fleet's ssh knows the newest key only.
-        assert on_disk(cluster, machine) == newest, machine
-        assert scanned(cluster, machine) == newest, machine
+def assert_only_the_newest_keys_count(cluster: Cluster, generation: int) -> None:
+    assert_only_the_newest_ssh_key_opens(cluster, MACHINES, generation)
+    assert_only_the_newest_host_keys_are_shown(cluster, MACHINES, generation)
 
 
-def test_other_host_keys_are_shown_by_every_server_and_the_old_ones_by_none(
+def test_other_ssh_and_host_keys_replace_the_old_ones_and_nothing_restarts(
     cluster: Cluster,
 ) -> None:
     before = machine_ids()
-    old = host_keys(cluster)
-    assert all(scanned(cluster, machine) == [old[machine][1]] for machine in MACHINES)
+    [old] = ssh_keys(cluster)
+    shown = host_keys(cluster)
+    assert all(opened_by(cluster, machine, old, old) for machine in MACHINES)
+    assert all(scanned(cluster, machine) == [shown[machine][1]] for machine in MACHINES)
     started = kubelets_started(cluster)
     with Poll(cluster) as poll:
-        cluster.up(rotation={**rotation_of(cluster), "hostKeys": 2})
-    assert_only_the_newest_host_keys_are_shown(cluster, 2)
+        cluster.up(rotation={**rotation_of(cluster), "sshKey": 2, "hostKeys": 2})
+    assert_only_the_newest_keys_count(cluster, 2)
     assert machine_ids() == before
     assert kubelets_started(cluster) == started
     assert poll.failed == 0
     assert cluster.up() == {}
 
 
-def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_the_host_keys(
+def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_their_keys(
     cluster: Cluster,
 ) -> None:
     before = machine_ids()
     replaced = ["rotation-gateway-0", "rotation-worker-0"]
     flags = [word for name in replaced for word in ("--replace", f"**:Instance::{name}")]
-    cluster.up(*flags, rotation={**rotation_of(cluster), "hostKeys": 3})
-    assert_only_the_newest_host_keys_are_shown(cluster, 3)
+    cluster.up(*flags, rotation={**rotation_of(cluster), "sshKey": 3, "hostKeys": 3})
+    assert_only_the_newest_keys_count(cluster, 3)
     after = machine_ids()
     assert sorted(name for name in before if before[name] != after[name]) == replaced
     assert all(cluster.nodes().values())
@@ -516,12 +402,12 @@ def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_the_hos
 
 
 @kills.SEEDED
-def test_a_killed_rotation_of_the_host_keys_continues(cluster: Cluster, seed: int) -> None:
-    rotation = {**rotation_of(cluster), "hostKeys": 4}
-    for seconds in kills.draw(seed, 3, 3, 60):
+def test_a_killed_rotation_of_ssh_and_host_keys_continues(cluster: Cluster, seed: int) -> None:
+    rotation = {**rotation_of(cluster), "sshKey": 4, "hostKeys": 4}
+    for seconds in kills.draw(seed, 4, 3, 60):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
     cluster.up()
-    assert_only_the_newest_host_keys_are_shown(cluster, 4)
+    assert_only_the_newest_keys_count(cluster, 4)
     assert all(cluster.nodes().values())
     assert cluster.up() == {}
