@@ -1,0 +1,263 @@
+"""control-plane.sh on a member: what a changed configuration restarts, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.scripts.conftest import Machine
+from tests.scripts.control_plane.conftest import (
+    END_OF_AUTO_APPROVAL,
+    MEMBERS,
+    MINE,
+    OWN_MEMBER,
+    STATE,
+    configure,
+    member,
+    with_kube_proxy,
+)
+
+
+def test_nothing_to_do_does_nothing(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    assert configure(machine).status == 0
+    result = configure(machine)
+    assert result.status == 0
+    by_kubeadm = [line for line in machine.calls if line.startswith("kubeadm ")]
+    assert [line for line in by_kubeadm if "fake-install" not in line] == [
+        "kubeadm upgrade node phase kubelet-config"
+    ]
+    assert not machine.called("restart")
+    assert not machine.called("crictl")
+    assert "wrote" not in result.log
+
+
+def test_a_changed_configuration_is_stored_and_made_into_manifests(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("kubeadm-init.yaml", "changed\n")
+    machine.answer(
+        "kubeadm init phase etcd",
+        does="open(os.environ['KUBEADM_INIT_DRYRUN_DIR'] + '/etcd.yaml', 'w').write("
+        "'    - --initial-cluster=alone\\n    image: registry.k8s.io/etcd:v1.36.3\\n')",
+    )
+    machine.answer(
+        "kubeadm init phase certs",
+        does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
+    )
+    manifest = machine.read("etc/kubernetes/manifests/etcd.yaml")
+    assert configure(machine).status == 0
+    machine.order(
+        "init phase certs apiserver", "init phase control-plane all",
+        "init phase etcd local", "init phase upload-config all",
+    )  # fmt: skip
+    # The same but for its first days: etcd is not restarted.
+    assert machine.read("etc/kubernetes/manifests/etcd.yaml") == manifest
+    configure(machine)
+    assert not machine.called("init phase")
+
+
+POD_MANIFEST = "etc/kubernetes/manifests/kube-{}.yaml"
+# A manifest as kubeadm writes it, with an argument that the program does not know.
+BAD_MANIFEST = (
+    "with open(here + '/../root/etc/kubernetes/manifests/kube-{}.yaml', 'a') as file:\n"
+    "    file.write('    - --no-such-argument\\n')"
+)
+
+
+def with_bad_arguments(machine: Machine, pod: str) -> Machine:
+    """A member whose configuration has changed: this pod does not start with it."""
+    with_kube_proxy(machine)
+    machine.answer("kubeadm init phase control-plane", does=BAD_MANIFEST.format(pod))
+    machine.answer(f"^crictl ps .*kube-{pod}", "new\n")
+    machine.answer(f"^crictl ps .*kube-{pod}", "old\n", times=1)
+    return machine
+
+
+@pytest.mark.parametrize(("pod", "port"), [("controller-manager", 10257), ("scheduler", 10259)])
+def test_a_component_that_does_not_start_gets_its_last_arguments_back(
+    make: Callable[..., Machine], pod: str, port: int
+) -> None:
+    machine = with_bad_arguments(make(), pod)
+    before = machine.read(POD_MANIFEST.format(pod))
+    machine.answer(f"^curl .*:{port}/healthz", status=7)
+    result = configure(machine)
+    assert f"kube-{pod} is not healthy with its new configuration" in result.log
+    assert machine.read(POD_MANIFEST.format(pod)) == before
+    # A control plane that joins would start with it.
+    assert not machine.called("init phase upload-config")
+    # The next run tries again.
+    machine.answer(f"^curl .*:{port}/healthz")
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "--no-such-argument" in machine.read(POD_MANIFEST.format(pod))
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_back(
+    make: Callable[..., Machine], ready: bool
+) -> None:
+    machine = member(make())
+    path = POD_MANIFEST.format("apiserver")
+    last = machine.read(path)
+    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        manifest = machine.read(f"etc/kubernetes/manifests/{pod}.yaml")
+        machine.place(f"{STATE}/manifests/{pod}.yaml", manifest)
+    machine.place(path, f"{last}    - --new\n")
+    machine.answer("member list", MEMBERS + OWN_MEMBER)
+    if not ready:
+        machine.answer(f"^curl .*{MINE}:6443/readyz", status=7, times=2)
+    assert configure(machine).status == 0
+    assert machine.read(path) == (f"{last}    - --new\n" if ready else last)
+    assert not machine.has(f"{STATE}/manifests")
+
+
+def test_a_configuration_is_stored_once_the_api_server_allows_it(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    machine.environment["RESTART_TIMEOUT"] = "30"
+    # What kubeadm makes of an API server that has not read the roles yet.
+    missing = "the ClusterRoleBinding for the kubeadm:cluster-admins Group is missing"
+    machine.answer("init phase upload-config", status=1, complains=missing, times=2)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert len(machine.called("init phase upload-config")) == 3
+    machine.order("init phase control-plane all", "init phase upload-config")
+
+
+def test_a_changed_audit_policy_is_read_also_when_the_run_is_interrupted(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/audit.yaml", "other\n")
+    machine.answer(
+        "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
+    )
+    machine.answer("^crictl stop", status=1)
+    assert configure(machine).status == 1
+    machine.answer("^crictl stop")
+    assert configure(machine).status == 0
+    assert len(machine.called("crictl stop")) == 1
+    assert configure(machine).status == 0
+    assert not machine.called("crictl stop")
+
+
+def test_a_failed_certificate_leaves_the_old_one(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.write("kubeadm-init.yaml", "changed\n")
+    machine.answer("kubeadm init phase certs", status=1)
+    assert configure(machine).status == 1
+    assert machine.has("etc/kubernetes/pki/apiserver.crt")
+    assert machine.has("etc/kubernetes/pki/apiserver.key")
+
+
+def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    configure(machine)
+    machine.write("etc/audit.yaml", "stricter\n")
+    machine.answer("^crictl ps", "new\n")
+    machine.answer("^crictl ps", "old\n", times=1)
+    assert configure(machine).status == 0
+    assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
+
+
+def test_the_api_server_is_not_restarted_for_a_file_that_it_does_not_know(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/admission.yaml", "new\n")
+    assert configure(machine).status == 0
+    assert machine.has("etc/kubernetes/admission.yaml")
+    assert not machine.called("crictl stop")
+
+
+def test_an_api_server_left_without_certificate_by_an_interrupted_run_gets_it_back(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    pki = machine.root / "etc/kubernetes/pki"
+    for name in ("crt", "key"):
+        (pki / f"apiserver.{name}").rename(pki / f"apiserver.{name}.old")
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "interrupted while it renewed the API server's certificate" in result.log
+    assert not list(pki.glob("*.old"))
+
+
+def test_no_manifest_of_etcd_is_no_reason_to_stop_it(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("kubeadm init phase etcd")
+    before = machine.read("etc/kubernetes/manifests/etcd.yaml")
+    assert configure(machine).status == 1
+    assert machine.read("etc/kubernetes/manifests/etcd.yaml") == before
+
+
+def test_another_clusters_ca_is_refused(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.place("etc/kubernetes/pki/ca.crt", "another\n")
+    result = configure(machine)
+    assert "node of another cluster that is alive" in result.log
+
+
+def test_a_member_that_was_removed_joins_again(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.answer("^curl .*10.8.0.21:6443", status=7, times=1)
+    machine.answer("get node demo-control-plane-0", "")
+    result = configure(machine)
+    assert "the cluster has removed this machine while it was down" in result.log
+    machine.order("kubeadm reset --force", "kubeadm join")
+
+
+@pytest.mark.parametrize("answer", ["", "11, started, demo-control-pl"])
+def test_an_answer_without_members_expels_no_one(make: Callable[..., Machine], answer: str) -> None:
+    machine = member(make())
+    machine.answer("^curl .*10.8.0.21:6443", status=7, times=1)
+    machine.answer("member list", answer)
+    assert configure(machine).status == 0
+    assert not machine.called("kubeadm reset")
+
+
+def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.answer("get node demo-control-plane-0", "", times=1)
+    assert configure(machine).status == 0
+    machine.order("systemctl restart kubelet", "kubeadm init phase mark-control-plane")
+
+
+def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.2\n")
+    assert configure(machine).status == 0
+    machine.order("fake-install kubeadm", "kubeadm upgrade apply --yes", "fake-install all")
+    machine.order("kubeadm upgrade apply --yes", END_OF_AUTO_APPROVAL)
+    assert machine.called("kubeadm upgrade apply")[0].endswith(" v1.36.3")
+
+
+def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
+    assert configure(machine).status == 0
+    assert machine.called("kubeadm upgrade node --ignore")
+    assert not machine.called("upgrade apply")
+
+
+def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
+    machine.write("etc/admission.yaml", "new\n")
+    machine.answer(
+        "^kubeadm upgrade node --",
+        does="open(here + '/../root/etc/kubernetes/admission.yaml').close()",
+    )
+    result = configure(machine)
+    assert result.status == 0, result
+
+
+def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
+    result = configure(member(make(), "v1.37.0"))
+    assert "Kubernetes cannot go back to v1.36.3" in result.log
