@@ -18,7 +18,7 @@ import pytest
 from lab.paths import BIN
 from tests.scripts.conftest import USERDATA
 from tests.smoke.live import until
-from tests.unit.test_addons import AddonsRun, install
+from tests.unit.addons.install import AddonsRun, install
 
 SCRIPT = USERDATA.parent / "addons/programs/create_buckets.sh"
 STORE = "demo-addons-object-store"

@@ -12,8 +12,8 @@ from config import ports
 from config.errors import ConfigError
 from config.load import load
 from config.models.backup import Bucket
+from tests.unit.addons.install import AddonsRun, install
 from tests.unit.engine import MINIMAL, Run, run
-from tests.unit.test_addons import AddonsRun, install
 from tests.unit.test_security_groups import lets_in, made
 
 STORE = "demo-addons-object-store"

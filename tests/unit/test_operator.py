@@ -8,7 +8,7 @@ import pytest
 
 from addons import operator
 from commands.fleet import add
-from tests.unit.test_addons import CHART, OPERATOR, AddonsRun, install
+from tests.unit.addons.install import CHART, OPERATOR, AddonsRun, install
 
 NAMESPACE = "v1:Namespace"
 BINDING = "v1:ClusterRoleBinding"
