@@ -92,9 +92,8 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 # each in a project of its own.
 WORKERS = 0
 CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
-  test_update.py test_bad_input.py test_mirror.py test_backup.py test_lost_control_planes.py \
-  test_certificates.py test_full_etcd.py test_rotation.py \
-  test_spare_machines.py test_admin_cluster.py
+  test_update.py test_bad_input.py test_mirror.py test_backup.py one_control_plane \
+  test_certificates.py test_rotation.py test_admin_cluster.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
 

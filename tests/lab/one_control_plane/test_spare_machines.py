@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from lab import image, settings
+from lab import settings
 from lab.image import glance, node, versions
 from tests.lab.cluster import Cluster, openstack
 from tests.lab.ready_nodes import fewest, ready_nodes
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """One gateway, one control plane, one worker; they are destroyed at the end."""
-    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
-    made = Cluster("spare", keys)
-    try:
-        made.up()
-        yield made
-    finally:
-        made.destroy()
 
 
 def test_a_pool_under_another_name_is_ready_before_the_old_one_leaves(cluster: Cluster) -> None:
@@ -31,13 +15,13 @@ def test_a_pool_under_another_name_is_ready_before_the_old_one_leaves(cluster: C
         cluster.up(workerPools=[{**pool, "name": "green"}])
     assert fewest(seen, "blue", "green") >= 1
     workers = {name for name in cluster.nodes() if "control-plane" not in name}
-    assert workers == {"spare-green-0", "spare-worker-0"}
+    assert workers == {"one-green-0", "one-worker-0"}
     cluster.up(workerPools=[])
-    assert cluster.nodes() == {"spare-control-plane-0": True, "spare-worker-0": True}
+    assert cluster.nodes() == {"one-control-plane-0": True, "one-worker-0": True}
 
 
 def test_a_single_control_plane_is_replaced_with_two_to_spare(cluster: Cluster) -> None:
-    name = "spare-control-plane-0"
+    name = "one-control-plane-0"
     glance.register("spare-image-2", node.build([versions.KUBERNETES]), {})
     nodes = cluster.stack.outputs()["nodes"]
     before = {server["Name"]: server["ID"] for server in openstack("server", "list")}
@@ -47,7 +31,7 @@ def test_a_single_control_plane_is_replaced_with_two_to_spare(cluster: Cluster) 
         cluster.up(controlPlane={**role, "image": "spare-image-2"})
     assert fewest(seen, "control-plane") >= 2
     cluster.up(controlPlaneCount=1)
-    assert cluster.nodes() == {name: True, "spare-worker-0": True}
+    assert cluster.nodes() == {name: True, "one-worker-0": True}
     [member] = cluster.etcdctl(name, "member", "list").splitlines()
     assert name in member
     after = {server["Name"]: server["ID"] for server in openstack("server", "list")}
