@@ -16,7 +16,7 @@ from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs, immutable_settings
 from components.rollout import RolloutOrder
-from components.rotations import finish_rotations, host_keys_shown
+from components.rotations import finish_rotations, rotations_shown
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
 
@@ -31,12 +31,8 @@ if cluster.cloud_checks:
 checked = previous.check(cluster, after=named)
 
 name = cluster.cluster_name
-pki = Pki(
-    name,
-    rotation=cluster.rotation,
-    ssh_private_key=secrets.ssh_private_key,
-    protect=cluster.deletion_protection,
-)
+phase = previous.authorities_phase(cluster)
+pki = Pki(name, cluster, phase=phase, ssh_private_key=secrets.ssh_private_key)
 previous.check_ssh_key([key.private for key in pki.ssh_keys])
 network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))
 
@@ -75,5 +71,6 @@ pulumi.export("nodes", [*control_plane.nodes, *(node for pool in pools for node 
 if addons.object_store is not None:
     pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)
-pulumi.export("hostKeys", host_keys_shown(cluster, rotations))
+for key, value in rotations_shown(cluster, phase, rotations).items():
+    pulumi.export(key, value)
 pulumi.export("sshPrivateKey", pki.ssh_private_key)

@@ -8,10 +8,11 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components.context import Context
+from components.key_pair import KeyPair
 from components.login import MachineLogin
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import reboot_variables
-from components.pki import KeyPair, permanent_host_keys
+from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
     CommandOnDelete,
@@ -202,7 +203,7 @@ class Gateway(pulumi.ComponentResource):
                 "OBJECT_STORE_NODE_PORT": ports.OBJECT_STORE_NODE_PORT,
             }
         return {
-            "ca.crt": self._context.pki.cluster_ca.public,
+            "ca.crt": self._context.pki.authorities.bundle(),
             "node.env": environment_file(variables),
         }
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from components.context import Context
+from components.key_pair import KeyPair
 from components.login import MachineLogin, login_command
-from components.pki import KeyPair
 from components.ssh import loader, pack, scripts
 
 # Seconds for the host key, which takes one: the machine has booted when it begins.

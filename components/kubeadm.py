@@ -119,7 +119,11 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
     api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
     volumes.append(_host_file("admission", "/etc/kubernetes/admission.yaml"))
-    controller = {"bind-address": metrics_address(cluster), "profiling": "false"}
+    component = {"bind-address": metrics_address(cluster), "profiling": "false"}
+    controller: dict[str, object] = {**component}
+    if cluster.rotation.certificate_authorities > 1:
+        # The controller manager takes one certificate only, and ca.crt has two for a while.
+        controller["cluster-signing-cert-file"] = "/etc/kubernetes/pki/issuing-ca.crt"
     document: Document = {
         "apiVersion": API_VERSION,
         "kind": "ClusterConfiguration",
@@ -141,7 +145,7 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         "controllerManager": {
             "extraArgs": arguments({**controller, **cluster.controller_manager.extra_args})
         },
-        "scheduler": {"extraArgs": arguments({**controller, **cluster.scheduler.extra_args})},
+        "scheduler": {"extraArgs": arguments({**component, **cluster.scheduler.extra_args})},
         "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster))}},
     }
     if cluster.addons.image_registry is not None:

@@ -54,15 +54,8 @@ def _certificate_names(cluster: Cluster, floating_ip: str) -> Sequence[str]:
 
 
 def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
-    """The CAs, below `pki/` as kubeadm names them, and every service-account key by its number."""
-    files: dict[str, pulumi.Input[str]] = {
-        "pki/ca.crt": pki.cluster_ca.public,
-        "pki/ca.key": pki.cluster_ca.private,
-        "pki/front-proxy-ca.crt": pki.front_proxy_ca.public,
-        "pki/front-proxy-ca.key": pki.front_proxy_ca.private,
-        "pki/etcd/ca.crt": pki.etcd_ca.public,
-        "pki/etcd/ca.key": pki.etcd_ca.private,
-    }
+    """The CAs, and every service-account key by its number."""
+    files = pki.authorities.files()
     for generation, key in enumerate(pki.service_accounts, start=1):
         files[f"service-account/{generation}.pub"] = key.public
         files[f"service-account/{generation}.key"] = key.private

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components.context import Context
-from components.pki import KeyPair
+from components.key_pair import KeyPair
 from components.ssh import CommandOnCreate, SshTarget
 
 

@@ -11,8 +11,9 @@ import pulumi_openstack as openstack
 from components.context import Context
 from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
 from components.image import first_seen_image
+from components.key_pair import KeyPair
 from components.login import MachineLogin
-from components.pki import KeyPair, OneTimeHostKey, permanent_host_keys
+from components.pki import OneTimeHostKey, permanent_host_keys
 from components.ssh import Script, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data

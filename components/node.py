@@ -65,7 +65,7 @@ class NodeContext(Context):
     @cached_property
     def files(self) -> Mapping[str, pulumi.Input[str]]:
         """The files that every node has in its folder."""
-        return node_files(self.cluster, self.pki.cluster_ca.public)
+        return node_files(self.cluster, self.pki.authorities.bundle())
 
     @cached_property
     def endpoint(self) -> pulumi.Output[str]:

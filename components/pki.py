@@ -13,8 +13,10 @@ import pulumi_tls as tls
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from components.authorities import Authorities, Generation
+from components.key_pair import KeyPair, numbered
 from config.errors import ConfigError, Fault
-from config.models.rotation import Rotation
+from config.models.cluster import Cluster
 
 # kubeadm gives its own CAs ten years.
 CA_HOURS = 10 * 365 * 24
@@ -29,14 +31,6 @@ CLUSTER_ID_DIGITS = 8
 SECRETBOX_BYTES = 32
 # In turn, one for each generation.
 _HOST_KEY_CURVES = ("P256", "P384")
-
-
-@dataclass(frozen=True)
-class KeyPair:
-    """A certificate (or a public key) with its private key, both PEM."""
-
-    public: pulumi.Output[str]
-    private: pulumi.Output[str]
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,7 @@ def permanent_host_keys(
         for generation in range(1, generations + 1)
         for key in [
             tls.PrivateKey(
-                f"{name}-{_role('host-key', generation)}",
+                f"{name}-{numbered('host-key', generation)}",
                 algorithm="ECDSA",
                 ecdsa_curve=_HOST_KEY_CURVES[(generation - 1) % len(_HOST_KEY_CURVES)],
                 opts=opts,
@@ -92,15 +86,13 @@ class OneTimeHostKey:
 class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
-    `rotation` has their generations: those before the newest stay as they are, except that the
-    administrator gets another key with another group.
+    `cluster.rotation` has their generations: those before the newest stay as they are, except that
+    the administrator gets another key with another group. `phase` is that of the newest CAs.
     `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
-    With `protect`, what a living cluster cannot do without is neither deleted nor replaced.
+    What a living cluster cannot do without is neither deleted nor replaced, if it is protected.
     """
 
-    cluster_ca: KeyPair
-    etcd_ca: KeyPair
-    front_proxy_ca: KeyPair
+    authorities: Authorities
     # Sign the tokens of service accounts: that of the first generation first.
     service_accounts: Sequence[KeyPair]
     # What the program itself, its scripts and the add-ons use: no one else has it.
@@ -121,37 +113,37 @@ class Pki(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
+        cluster: Cluster,
         *,
-        rotation: Rotation,
+        phase: pulumi.Output[str],
         ssh_private_key: pulumi.Output[str] | None,
-        protect: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Pki", name, {}, opts)
         self._child = pulumi.ResourceOptions(parent=self)
-        self._kept = pulumi.ResourceOptions(parent=self, protect=protect)
+        self._kept = pulumi.ResourceOptions(parent=self, protect=cluster.deletion_protection)
         self._name = name
+        rotation = cluster.rotation
 
-        self.cluster_ca = self._authority("cluster-ca", "kubernetes")
-        self.cluster_id = self.cluster_ca.public.apply(
+        generations = self._generations(rotation.certificate_authorities)
+        self.authorities = Authorities(generations, phase)
+        self.cluster_id = generations[0].cluster.public.apply(
             lambda ca: f"{name}-{hashlib.sha256(ca.encode()).hexdigest()[:CLUSTER_ID_DIGITS]}"
         )
-        self.etcd_ca = self._authority("etcd-ca", "etcd-ca")
-        self.front_proxy_ca = self._authority("front-proxy-ca", "front-proxy-ca")
         self.service_accounts = [
-            self._key_pair(_role("service-account", generation))
+            self._key_pair(numbered("service-account", generation))
             for generation in range(1, rotation.service_account_key + 1)
         ]
         self.program = self._program()
         self.administrator = self._administrator(rotation.administrators)
         self.backups = [
-            self._backup_certificate(_role("backup", generation))
+            self._backup_certificate(numbered("backup", generation))
             for generation in range(1, rotation.backup_key + 1)
         ]
 
         if ssh_private_key is None:
             self.ssh_keys = [
-                self._ssh_key(_role("ssh", generation))
+                self._ssh_key(numbered("ssh", generation))
                 for generation in range(1, rotation.ssh_key + 1)
             ]
         else:
@@ -166,7 +158,7 @@ class Pki(pulumi.ComponentResource):
         self.ssh_public_key = self.ssh_keys[-1].public
 
         self.encryption_keys = [
-            self._encryption_key(_role("encryption", generation))
+            self._encryption_key(numbered("encryption", generation))
             for generation in range(1, rotation.encryption_key + 1)
         ]
         self.register_outputs({})
@@ -191,7 +183,45 @@ class Pki(pulumi.ComponentResource):
         key = self._key(role, self._kept)
         return KeyPair(key.public_key_pem, key.private_key_pem)
 
-    def _authority(self, role: str, common_name: str) -> KeyPair:
+    def _generations(self, newest: int) -> list[Generation]:
+        found: list[Generation] = []
+        for number in range(1, newest + 1):
+            cluster = self._authority("cluster-ca", "kubernetes", number)
+            found.append(
+                Generation(
+                    cluster=cluster,
+                    etcd=self._authority("etcd-ca", "etcd-ca", number),
+                    front_proxy=self._authority("front-proxy-ca", "front-proxy-ca", number),
+                    cross_signed=self._cross_signed(cluster, found[-1].cluster, number)
+                    if found
+                    else None,
+                )
+            )
+        return found
+
+    def _cross_signed(self, authority: KeyPair, by: KeyPair, number: int) -> pulumi.Output[str]:
+        role = numbered("cluster-ca", number)
+        request = tls.CertRequest(
+            f"{self._name}-{role}",
+            private_key_pem=authority.private,
+            subject=tls.CertRequestSubjectArgs(common_name=numbered("kubernetes", number)),
+            opts=self._child,
+        )
+        return tls.LocallySignedCert(
+            f"{self._name}-{role}",
+            ca_private_key_pem=by.private,
+            ca_cert_pem=by.public,
+            cert_request_pem=request.cert_request_pem,
+            is_ca_certificate=True,
+            set_subject_key_id=True,
+            validity_period_hours=CA_HOURS,
+            allowed_uses=["digital_signature", "key_encipherment", "cert_signing"],
+            opts=self._child,
+        ).cert_pem
+
+    def _authority(self, role: str, common_name: str, number: int) -> KeyPair:
+        """One CA. With equal names, OpenSSL could take one generation for another."""
+        role, common_name = numbered(role, number), numbered(common_name, number)
         key = self._key(role, self._kept)
         certificate = tls.SelfSignedCert(
             f"{self._name}-{role}",
@@ -264,8 +294,8 @@ class Pki(pulumi.ComponentResource):
         )
         certificate = tls.LocallySignedCert(
             f"{self._name}-{role}",
-            ca_private_key_pem=self.cluster_ca.private,
-            ca_cert_pem=self.cluster_ca.public,
+            ca_private_key_pem=self.authorities.issuer().private,
+            ca_cert_pem=self.authorities.issuer().public,
             cert_request_pem=request.cert_request_pem,
             validity_period_hours=hours,
             early_renewal_hours=renewal_hours,
@@ -316,13 +346,8 @@ class Pki(pulumi.ComponentResource):
 
         values = pulumi.Output.all(
             server=server,
-            ca=self.cluster_ca.public,
+            ca=self.authorities.bundle(),
             certificate=identity.public,
             key=identity.private,
         )
         return pulumi.Output.secret(pulumi.Output.json_dumps(values.apply(build)))
-
-
-def _role(role: str, generation: int) -> str:
-    """The name of a generation: the first one is as it was before anything rotated."""
-    return role if generation == 1 else f"{role}-{generation}"

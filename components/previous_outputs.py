@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
+from components.authorities import Phase
 from components.pki import Pki
 from config import immutable
 from config.errors import MISSING, ConfigError, Fault
@@ -17,8 +18,16 @@ from config.kubernetes_version import check_version_change
 from config.models.cluster import Cluster
 
 # The outputs that are not secret.
-_READ = ("nodes", "gateways", "kubernetesVersion", "immutableSettings", "hostKeys")
+_READ = (
+    *("nodes", "gateways", "kubernetesVersion", "immutableSettings", "hostKeys"),
+    "certificateAuthorities",
+)
 _ETCD_VOLUME = "controlPlane.etcdVolume"
+_FOLLOWING = {
+    Phase.ISSUE: Phase.USE,
+    Phase.USE: Phase.FORGET,
+    Phase.DONE: Phase.DONE,
+}
 # How long the state may be in the middle of being written; it takes milliseconds.
 _READING_SECONDS = 10
 
@@ -39,12 +48,14 @@ class PreviousOutputs:
         ssh_key_sum: pulumi.Output[str | None],
         immutable_settings: pulumi.Output[Mapping[str, str]],
         host_keys: pulumi.Output[int | None],
+        authorities: pulumi.Output[tuple[int, str] | None],
     ) -> None:
         self.names = names
         self._immutable_settings = immutable_settings
         self._kubernetes_version = kubernetes_version
         self._ssh_key_sum = ssh_key_sum
         self._host_keys = host_keys
+        self._authorities = authorities
 
     @staticmethod
     def of_this_stack() -> PreviousOutputs:
@@ -63,6 +74,7 @@ class PreviousOutputs:
             last.apply(lambda outputs: outputs.get("sshKeySum")),
             last.apply(lambda outputs: outputs.get("immutableSettings") or {}),
             last.apply(_host_keys),
+            last.apply(_authorities),
         )
 
     def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
@@ -102,6 +114,21 @@ class PreviousOutputs:
     def host_keys_in_use(self, newest: int) -> pulumi.Output[Sequence[int]]:
         """The earlier generations of host keys that the last update's commands may ask for."""
         return self._host_keys.apply(lambda shown: list(range(shown or 1, newest)))
+
+    def authorities_phase(self, cluster: Cluster) -> pulumi.Output[str]:
+        """The phase of the newest certificate authorities: the one behind the last good update's.
+
+        Raises (in the output):
+            ConfigError: the number does not follow the last one, or that rotation is not done.
+        """
+        newest = cluster.rotation.certificate_authorities
+
+        def phase(last: tuple[int, str] | None) -> str:
+            found = _phase(last, newest)
+            found.announce(newest)
+            return found.value
+
+        return self._authorities.apply(phase)
 
     def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
@@ -175,6 +202,31 @@ def _check_host_keys(shown: int | None, machines: AbstractSet[str], cluster: Clu
     else:
         return
     raise ConfigError([Fault("rotation.hostKeys", wanted, problem)])
+
+
+def _authorities(outputs: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Generation and phase of the certificate authorities; earlier releases do not say them."""
+    if not outputs.get("nodes"):
+        return None
+    said = outputs.get("certificateAuthorities") or {"generation": 1, "phase": Phase.DONE}
+    return int(said["generation"]), str(said["phase"])
+
+
+def _phase(last: tuple[int, str] | None, newest: int) -> Phase:
+    if last is None:
+        return Phase.DONE
+    generation, phase = last
+    if newest == generation:
+        return _FOLLOWING[Phase(phase)]
+    if newest == generation + 1 and phase == Phase.DONE:
+        return Phase.ISSUE
+    if newest < generation:
+        problem = f"it must never go back; set it to {generation} or more"
+    elif phase != Phase.DONE:
+        problem = f"the rotation to {generation} is not done: set it to {generation}, pulumi up"
+    else:
+        problem = f"the cluster has {generation}: set it to {generation + 1} first"
+    raise ConfigError([Fault("rotation.certificateAuthorities", newest, problem)])
 
 
 def _cannot_leave(machines: AbstractSet[str]) -> str:

@@ -44,6 +44,12 @@ class Rotation(Settings):
     new key, and then no older one. One number at a time, and never back to a lower one. Machines
     that exist already keep theirs."""
 
+    certificate_authorities: Annotated[int, Field(ge=1, le=99)] = 1
+    """Generation of the CAs of the cluster, of etcd and of the front proxy. The next number takes
+    three runs of `pulumi up`, each of which says what comes next: what machines serve and use is
+    issued by the new CAs; then the kubeconfigs; then nothing accepts the old ones. One number at a
+    time, and never back to a lower one."""
+
     @property
     def administrators(self) -> str:
         """The group of the administrators of this generation."""

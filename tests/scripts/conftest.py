@@ -44,7 +44,7 @@ sys.stdout.write(rule["prints"])
 sys.exit(rule["status"])
 """
 
-CA = "the CA\n"
+CA = "-----BEGIN CERTIFICATE-----\ndGhlIENB\n-----END CERTIFICATE-----\n"
 BACKUP_FOLDER = "demo-0a1b2c3d"
 
 # The secret key has in it what curl's configuration quotes.

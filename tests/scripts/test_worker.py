@@ -10,7 +10,7 @@ from email.utils import formatdate
 
 import pytest
 
-from tests.scripts.conftest import COMMON, USERDATA, Machine, Result
+from tests.scripts.conftest import CA, COMMON, USERDATA, Machine, Result
 
 STATE = "var/lib/openstack-kubernetes"
 CONFIG = "var/lib/kubelet/config.yaml"
@@ -38,7 +38,7 @@ def joined(machine: Machine, version: str = "v1.36.3") -> Machine:
     """The same machine after it has joined."""
     machine.place(f"{STATE}/member", "demo\n")
     machine.place("etc/kubernetes/kubelet.conf")
-    machine.place("etc/kubernetes/pki/ca.crt", "the CA\n")
+    machine.place("etc/kubernetes/pki/ca.crt", CA)
     machine.answer("^kubelet --version", f"Kubernetes {version}\n")
     return machine
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 import logging
 import os
 import runpy
+import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pulumi
+import yaml
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.sync_await import _sync_await
@@ -23,6 +27,18 @@ PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
 # By the CA that `Cloud` makes: the name of its resource and "certificate".
 CLUSTER_ID = "demo-" + hashlib.sha256(b"demo-cluster-ca certificate\n").hexdigest()[:8]
+
+SERVER = "instance:Instance"
+COMMAND = "remote:Command"
+# The machines of a default cluster.
+GATEWAYS = ["demo-gateway-0", "demo-gateway-1"]
+NODES = [
+    "demo-control-plane-0",
+    "demo-control-plane-1",
+    "demo-control-plane-2",
+    "demo-worker-0",
+    "demo-worker-1",
+]
 
 # A failed output leaves copies that no one reads: asyncio reports each after the test's summary.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -113,11 +129,13 @@ class Cloud(Mocks):
         ssh_key: str | None = None,
         made_with: Mapping[str, str] | None = None,
         host_keys: int | None = None,
+        authorities: Mapping[str, Any] | None = None,
     ) -> None:
         self._machines = list(machines)
         self._ssh_key = ssh_key
         self._made_with = made_with
         self._host_keys = host_keys
+        self._authorities = authorities
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The resource's inputs, and the values that its provider would add."""
@@ -157,6 +175,7 @@ class Cloud(Mocks):
                 "sshPrivateKey": self._ssh_key,
                 "immutableSettings": self._made_with,
                 "hostKeys": self._host_keys,
+                "certificateAuthorities": self._authorities,
             }
             return {"outputs": outputs if listed else {}}, []
         found = {
@@ -232,15 +251,16 @@ def run(
     ssh_key: str | None = None,
     made_with: Mapping[str, str] | None = None,
     host_keys: int | None = None,
+    authorities: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
     `existing` are the machines that the stack's last good update left behind, `ssh_key` is the key
-    that they know, `made_with` and `host_keys` are its outputs `immutableSettings` and `hostKeys`;
-    `secret` are the keys that were set with `--secret`.
+    that they know; `made_with`, `host_keys` and `authorities` are its outputs `immutableSettings`,
+    `hostKeys` and `certificateAuthorities`. `secret` are the keys that were set with `--secret`.
     """
     recorded = Run()
-    cloud = Cloud(existing, ssh_key, made_with, host_keys)
+    cloud = Cloud(existing, ssh_key, made_with, host_keys, authorities)
     image.first_seen_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)
@@ -276,3 +296,39 @@ def run(
 
 def _program() -> None:
     runpy.run_path(str(PROGRAM))
+
+
+def server(of: Run, name: str) -> Recorded:
+    return of.one(SERVER, name)
+
+
+def command(of: Run, name: str) -> Recorded:
+    return of.one(COMMAND, name)
+
+
+def files(of: Recorded) -> dict[str, str]:
+    """The folder that a command's script is sent."""
+    packed = base64.b64decode(of.inputs["stdin"])
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        opened = {name: tar.extractfile(name) for name in tar.getnames()}
+        return {name: file.read().decode() for name, file in opened.items() if file}
+
+
+def file_of(of: Recorded, name: str) -> str:
+    """One file of that folder."""
+    return files(of)[name]
+
+
+def node_env(of: Recorded) -> dict[str, str]:
+    """The settings in that folder."""
+    return dict(line.split("=", 1) for line in file_of(of, "node.env").splitlines())
+
+
+def identity(kubeconfig: str) -> tuple[str, str]:
+    """The certificate and the key in a kubeconfig, as the mocks name them."""
+    [user] = yaml.safe_load(kubeconfig)["users"]
+    certificate, key = (
+        base64.b64decode(user["user"][f"client-{half}-data"]).decode().strip()
+        for half in ("certificate", "key")
+    )
+    return certificate, key

@@ -22,19 +22,26 @@ from pulumi.runtime.mocks import MockResourceArgs
 from components import previous_outputs
 from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
-from tests.unit.engine import CLUSTER_ID, MINIMAL, Cloud, Recorded, Run, run
+from tests.unit.engine import (
+    CLUSTER_ID,
+    COMMAND,
+    GATEWAYS,
+    MINIMAL,
+    NODES,
+    SERVER,
+    Cloud,
+    Recorded,
+    Run,
+    command,
+    file_of,
+    files,
+    identity,
+    node_env,
+    run,
+    server,
+)
 
 ROOT = Path(__file__).parent.parent.parent
-SERVER = "instance:Instance"
-COMMAND = "remote:Command"
-GATEWAYS = ["demo-gateway-0", "demo-gateway-1"]
-NODES = [
-    "demo-control-plane-0",
-    "demo-control-plane-1",
-    "demo-control-plane-2",
-    "demo-worker-0",
-    "demo-worker-1",
-]
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +54,6 @@ def fresh() -> Run:
 def updated() -> Run:
     """An update of an existing cluster, with one more worker."""
     return run({"workerCount": 3}, existing=NODES)
-
-
-def server(of: Run, name: str) -> Recorded:
-    return of.one(SERVER, name)
-
-
-def command(of: Run, name: str) -> Recorded:
-    return of.one(COMMAND, name)
-
-
-def files(of: Recorded) -> dict[str, str]:
-    """The folder that a command's script is sent."""
-    packed = base64.b64decode(of.inputs["stdin"])
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        opened = {name: tar.extractfile(name) for name in tar.getnames()}
-        return {name: file.read().decode() for name, file in opened.items() if file}
-
-
-def file_of(of: Recorded, name: str) -> str:
-    """One file of that folder."""
-    return files(of)[name]
-
-
-def node_env(of: Recorded) -> dict[str, str]:
-    """The settings in that folder."""
-    return dict(line.split("=", 1) for line in file_of(of, "node.env").splitlines())
 
 
 def test_a_users_own_ssh_key_ends_with_the_newline_that_ssh_needs() -> None:
@@ -748,16 +729,6 @@ def test_every_connection_checks_the_host_key(fresh: Run) -> None:
 
 PROVIDER = "providers:kubernetes"
 BINDING = "rbac.authorization.k8s.io/v1:ClusterRoleBinding"
-
-
-def identity(kubeconfig: str) -> tuple[str, str]:
-    """The certificate and the key in a kubeconfig, as the mocks name them."""
-    [user] = yaml.safe_load(kubeconfig)["users"]
-    certificate, key = (
-        base64.b64decode(user["user"][f"client-{half}-data"]).decode().strip()
-        for half in ("certificate", "key")
-    )
-    return certificate, key
 
 
 def test_the_users_kubeconfig_is_not_the_identity_of_the_program(fresh: Run) -> None:

@@ -13,6 +13,7 @@ reissue_api_server_certificate() {
     die "kubeadm could not issue the API server's certificate"
   }
   rm -f -- "$PKI/apiserver.crt.old" "$PKI/apiserver.key.old"
+  complete_certificates
 }
 
 # A run that was interrupted there left none; kubeadm writes the certificate after its key.

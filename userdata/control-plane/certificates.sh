@@ -19,7 +19,7 @@ issued_certificates() {
   local file
   for file in "$PKI"/*.crt "$PKI"/etcd/*.crt "$KUBERNETES_DIR"/*.conf; do
     case ${file##*/} in
-      ca.crt | front-proxy-ca.crt | kubelet.conf | bootstrap-kubelet.conf) ;;
+      ca.crt | issuing-ca.crt | front-proxy-ca.crt | kubelet.conf | bootstrap-kubelet.conf) ;;
       *) [[ ! -e $file ]] || printf '%s\n' "$file" ;;
     esac
   done

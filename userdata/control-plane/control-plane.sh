@@ -14,6 +14,8 @@
 #                                   a step of cluster/encryption-key.sh
 #   control-plane.sh service-account STEP KEY...
 #                                   a step of cluster/service-account-key.sh
+#   control-plane.sh authorities STEP
+#                                   a step of cluster/certificate-authorities.sh
 #   control-plane.sh pod-tokens replace|wait KEY...
 #                                   another one
 #   control-plane.sh state          prints "joined" or "new"
@@ -50,6 +52,10 @@ source "$HERE/cluster/serving-certificates.sh"
 source "$HERE/cluster/token-keys.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/clock.sh
 source "$HERE/node/clock.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/authorities.sh
+source "$HERE/node/authorities.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/kubelet-certificates.sh
+source "$HERE/node/kubelet-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
@@ -82,6 +88,8 @@ source "$HERE/control-plane/secret-encryption.sh"
 source "$HERE/control-plane/service-account-key.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubernetes-files.sh
 source "$HERE/control-plane/kubernetes-files.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/authorities.sh
+source "$HERE/control-plane/authorities.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/static-pods.sh
 source "$HERE/control-plane/static-pods.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/turn.sh
@@ -137,6 +145,7 @@ configure() {
     prepare_etcd_volume
     enter_cluster
   fi
+  complete_certificates
   forget_earlier_encryption
   end_auto_approval
   configure_coredns
@@ -169,7 +178,7 @@ require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES \
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | renew | defragment | encrypt | service-account | pod-tokens | reset)
+  configure | alone | adopt | renew | defragment | encrypt | service-account | authorities | pod-tokens | reset)
     lock
     load_bucket
     case $VERB in
@@ -180,6 +189,7 @@ case $VERB in
       defragment) defragment ;;
       encrypt) encrypt "${@:2}" ;;
       service-account) service_account "${@:2}" ;;
+      authorities) authorities "${@:2}" ;;
       pod-tokens) pod_tokens "${@:2}" ;;
       reset) reset ;;
     esac
@@ -187,5 +197,5 @@ case $VERB in
   approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|pod-tokens|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|authorities|pod-tokens|state|reset|mount" ;;
 esac

@@ -2,7 +2,6 @@
 # The kubelet's client certificate, which it renews by itself until it has expired. Sourced, never
 # run.
 
-KUBELET_PKI=$ROOT/var/lib/kubelet/pki
 KUBELET_CERTIFICATE=$KUBELET_PKI/kubelet-client-current.pem
 
 # With an expired one the kubelet neither talks to the API nor starts. Its kubeconfig names a link,

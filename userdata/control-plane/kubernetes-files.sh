@@ -1,25 +1,21 @@
 #!/usr/bin/env bash
 # The folder's files for /etc/kubernetes. Sourced, never run.
 
+# shellcheck disable=SC2034 # the files that come after this one use it
 PKI=$KUBERNETES_DIR/pki
 CLOUD=$KUBERNETES_DIR/cloud
 
 # Of a machine that is no member: the certificate authorities, what the API server reads, and the
 # programs that log in to the cloud.
 copy_files() {
+  copy_authorities
   copy_plain_files
   first_encryption
   first_service_account_key
 }
 
 copy_plain_files() {
-  local file name mode
-  for file in "$FOLDER"/pki/* "$FOLDER"/pki/etcd/*; do
-    [[ -f $file ]] || continue
-    mode=0600
-    [[ $file == *.key ]] || mode=0644
-    copy_file "$file" "$PKI/${file#"$FOLDER"/pki/}" "$mode"
-  done
+  local file name
   for file in "$FOLDER"/etc/*; do
     [[ -f $file ]] || continue
     name=${file##*/}
@@ -48,8 +44,7 @@ copy_cloud_configs() {
 # Before an upgrade: its manifests may name a new file already.
 update_files() {
   step "files of the control plane"
-  cmp -s -- "$FOLDER/pki/ca.crt" "$PKI/ca.crt" ||
-    die "the CA certificate in the folder is not that of the cluster of which this machine is a member"
+  update_authorities
   copy_plain_files
   update_encryption
   update_service_account_key

@@ -68,5 +68,6 @@ renew_expired() {
 run_renewal() {
   step "renew the certificates"
   run kubeadm certs renew all --config "$INIT_CONFIG" || die "kubeadm could not renew the certificates"
+  complete_certificates
   log "the certificates are valid until $(expiry_of "$PKI/apiserver.crt")"
 }

@@ -26,6 +26,7 @@ upgrade() {
     run kubeadm upgrade apply --yes ${flags[@]+"${flags[@]}"} "$KUBERNETES_VERSION" ||
       die "kubeadm upgrade apply failed" kubelet.service
   fi
+  complete_certificates
   install_programs # restarts the kubelet
   wait_for_own_api
 }

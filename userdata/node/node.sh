@@ -51,7 +51,7 @@ reset_node() {
 # A machine that belongs to another cluster is left alone for as long as that cluster lives.
 refuse_foreign_cluster() {
   local pki=$KUBERNETES_DIR/pki/ca.crt conf=$KUBERNETES_DIR/kubelet.conf
-  [[ -e $conf && -e $pki ]] && ! cmp -s -- "$pki" "$FOLDER/ca.crt" || return 0
+  [[ -e $conf && -e $pki ]] && ! share_certificate "$pki" "$FOLDER/ca.crt" || return 0
   if timeout 20 kubectl --kubeconfig "$conf" --request-timeout=10s get --raw /readyz >/dev/null 2>&1; then
     die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $SCRIPTS_DIR/${ROLE:-worker}/${ROLE:-worker}.sh reset here"
   fi

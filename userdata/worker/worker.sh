@@ -8,6 +8,8 @@
 #   worker.sh upgrade     upgrades a node that has joined, which should be drained
 #   worker.sh pod-tokens replace|wait KEY...
 #                         a step of cluster/service-account-key.sh
+#   worker.sh authorities trust|certificates|check
+#                         a step of cluster/certificate-authorities.sh
 #   worker.sh state       prints "joined" or "new"
 #   worker.sh reset       removes everything of the cluster from the machine
 
@@ -19,6 +21,10 @@ source "$HERE/lib/haproxy.sh"
 source "$HERE/node/api-proxy.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/clock.sh
 source "$HERE/node/clock.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/authorities.sh
+source "$HERE/node/authorities.sh"
+# shellcheck source-path=SCRIPTDIR source=../node/kubelet-certificates.sh
+source "$HERE/node/kubelet-certificates.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
@@ -122,7 +128,7 @@ node_exists() {
 require_root
 load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLANE_ADDRESSES API_PORT
 case $VERB in
-  configure | join | finish | upgrade | pod-tokens | reset)
+  configure | join | finish | upgrade | pod-tokens | authorities | reset)
     lock
     case $VERB in
       configure) configure ;;
@@ -130,9 +136,10 @@ case $VERB in
       finish) finish ;;
       upgrade) upgrade ;;
       pod-tokens) pod_tokens "${@:2}" ;;
+      authorities) kubelet_authorities "${@:2}" ;;
       reset) reset_node ;;
     esac
     ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: worker.sh configure|join|finish|upgrade|pod-tokens|state|reset" ;;
+  *) die "usage: worker.sh configure|join|finish|upgrade|pod-tokens|authorities|state|reset" ;;
 esac

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from components.kubeadm import encryption_configuration
-from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
+from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, CA, COMMON, STORE, Machine, Result
 
 CONFIG = "var/lib/kubelet/config.yaml"
 STATE = "var/lib/openstack-kubernetes"
@@ -63,7 +63,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             made.write(name, f"{name}\n")
         made.write("encryption.yaml", encryption_configuration(["c2VjcmV0"], encrypt=True))
         for name in ("ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key"):
-            made.write(f"pki/{name}", "the CA\n")
+            made.write(f"pki/{name}", CA)
         for end in ("pub", "key"):
             made.write(f"service-account/1.{end}", f"the {end}\n")
         made.place(CONFIG, "same\n").chmod(0o644)  # as kubeadm leaves it
@@ -89,7 +89,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
     machine.place("etc/kubernetes/kubelet.conf")
     machine.place("etc/kubernetes/audit.yaml", "etc/audit.yaml\n")
     for name in ("ca.crt", "apiserver.crt", "apiserver.key"):
-        machine.place(f"etc/kubernetes/pki/{name}", "the CA\n")
+        machine.place(f"etc/kubernetes/pki/{name}", CA)
     for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
         image = f"    image: registry.k8s.io/{pod}:{version}\n"
         machine.place(

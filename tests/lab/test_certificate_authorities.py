@@ -1,0 +1,200 @@
+"""The certificate authorities of a living cluster are replaced, in three updates."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import image, settings
+from tests.lab import kills
+from tests.lab.cluster import Cluster, openstack, run
+from tests.lab.poll import Poll
+from tests.smoke.live import until
+
+NAME = "authorities"
+CONTROL_PLANES = [f"{NAME}-control-plane-{index}" for index in range(3)]
+NODES = [*CONTROL_PLANES, f"{NAME}-worker-0"]
+PKI = "/etc/kubernetes/pki"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One gateway, three control planes, one worker; they are destroyed at the end."""
+    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
+    made = Cluster(NAME, keys)
+    # What an earlier run in the same lab has left.
+    made.stack.configure({"rotation": None})
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+@pytest.fixture(scope="module")
+def first_kubeconfig(cluster: Cluster) -> Path:
+    """A copy of the first kubeconfig, which knows the first CA only."""
+    copy = cluster.stack.folder / "first-kubeconfig"
+    copy.touch(mode=0o600)
+    shutil.copyfile(cluster.kubeconfig, copy)
+    return copy
+
+
+def user_of(kubeconfig: Path) -> str:
+    """Who the API takes this kubeconfig for, by every kind of check; empty if it is refused."""
+    whoami = ("kubectl", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+    return run(*whoami, check=False, KUBECONFIG=str(kubeconfig))
+
+
+def phase(cluster: Cluster) -> tuple[int, str]:
+    """What the stack says of its newest CAs."""
+    said = cluster.stack.outputs()["certificateAuthorities"]
+    return said["generation"], said["phase"]
+
+
+def issuer(text: str) -> str:
+    """Name of the CA in openssl's output."""
+    [found] = re.findall(r"issuer=(?:.*CN ?= ?)?([\w-]+)", text)
+    return str(found)
+
+
+def issuers(cluster: Cluster) -> dict[str, set[str]]:
+    """What is served and used -> names of the CAs that have issued it, on all nodes."""
+    found: dict[str, set[str]] = {}
+    for node in cluster.stack.outputs()["nodes"]:
+        files = {
+            f"kubelet {kind}": f"/var/lib/kubelet/pki/kubelet-{kind}-current.pem"
+            for kind in ("client", "server")
+        }
+        asks = {
+            name: f"sudo openssl x509 -noout -issuer -in {file}" for name, file in files.items()
+        }
+        served = {"kubelet": 10250}
+        if node["name"] in CONTROL_PLANES:
+            served |= {"API server": 6443, "etcd": 2379}
+        for name, port in served.items():
+            connect = f"openssl s_client -connect {node['address']}:{port} </dev/null 2>/dev/null"
+            asks[name] = f"{connect} | openssl x509 -noout -issuer"
+        for name, ask in asks.items():
+            found.setdefault(name, set()).add(issuer(cluster.ssh(node["name"], ask)))
+    return found
+
+
+def pods(cluster: Cluster) -> dict[str, int]:
+    """Pods -> restarts of their containers; without static pods and those of metrics-server."""
+    return {
+        each["metadata"]["name"]: sum(
+            status["restartCount"] for status in each["status"].get("containerStatuses", [])
+        )
+        for each in cluster.pods()
+        if "kubernetes.io/config.mirror" not in each["metadata"].get("annotations", {})
+        and not each["metadata"]["name"].startswith("metrics-server")
+    }
+
+
+def servers() -> dict[str, str]:
+    listed = openstack("server", "list", "--name", f"^{NAME}-")
+    return {server["Name"]: server["ID"] for server in listed}
+
+
+def of(generation: int) -> dict[str, set[str]]:
+    """What `issuers` says when everything is of this generation."""
+    end = "" if generation == 1 else f"-{generation}"
+    everything = ("kubelet client", "kubelet server", "kubelet", "API server")
+    return {**{each: {f"kubernetes{end}"} for each in everything}, "etcd": {f"etcd-ca{end}"}}
+
+
+def metrics_work(cluster: Cluster) -> bool:
+    """Tell whether metrics-server verifies every kubelet."""
+    listed = cluster.kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes", check=False)
+    return bool(listed) and len(json.loads(listed)["items"]) == len(NODES)
+
+
+def test_a_preview_says_what_comes_and_one_number_follows_the_other(cluster: Cluster) -> None:
+    cluster.stack.configure({"rotation": {"certificateAuthorities": 3}})
+    refused = cluster.stack.pulumi("preview", check=False, capture=True)
+    assert refused.returncode != 0
+    assert "the cluster has 1: set it to 2 first" in refused.stdout + refused.stderr
+    cluster.stack.configure({"rotation": {"certificateAuthorities": 2}})
+    said = cluster.stack.pulumi("preview", capture=True).stdout
+    assert "rotation.certificateAuthorities = 2, step 1 of 3" in said
+    assert issuers(cluster) == of(1)
+
+
+def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
+    cluster: Cluster, first_kubeconfig: Path
+) -> None:
+    until(lambda: not cluster.pods_not_ready(), "ready pods", 180)
+    before, machines = pods(cluster), servers()
+    with Poll(cluster) as poll:
+        cluster.up(rotation={"certificateAuthorities": 2})
+    assert phase(cluster) == (2, "issue")
+    assert issuers(cluster) == of(2)
+    assert all(cluster.nodes().values())
+    assert user_of(first_kubeconfig) == "administrator"
+    assert servers() == machines
+    assert pods(cluster) == before
+    until(lambda: metrics_work(cluster), "metrics of every node", 180)
+    assert poll.longest < 3, poll.longest
+
+
+def test_the_kubeconfig_is_of_the_new_authorities_and_the_old_one_still_works(
+    cluster: Cluster, first_kubeconfig: Path
+) -> None:
+    with Poll(cluster) as poll:
+        cluster.up()
+    assert phase(cluster) == (2, "use")
+    login = yaml.safe_load(cluster.kubeconfig.read_text())
+    certificate = base64.b64decode(login["users"][0]["user"]["client-certificate-data"]).decode()
+    told = run("openssl", "x509", "-noout", "-issuer", stdin=certificate)
+    assert issuer(told) == "kubernetes-2"
+    assert user_of(cluster.kubeconfig) == user_of(first_kubeconfig) == "administrator"
+    assert poll.failed == 0
+
+
+def test_then_nothing_accepts_the_old_authorities(cluster: Cluster, first_kubeconfig: Path) -> None:
+    before = pods(cluster)
+    old = cluster.ssh(CONTROL_PLANES[0], f"sudo cat {PKI}/ca.crt")
+    assert old.count("BEGIN") == 2
+    with Poll(cluster) as poll:
+        cluster.up()
+    assert phase(cluster) == (2, "done")
+    assert user_of(cluster.kubeconfig) == "administrator"
+    assert user_of(first_kubeconfig) == ""
+    for node in CONTROL_PLANES:
+        for name in ("ca", "front-proxy-ca", "etcd/ca"):
+            assert cluster.ssh(node, f"sudo grep -c BEGIN {PKI}/{name}.crt").strip() == "1"
+    assert cluster.ssh(NODES[-1], f"sudo grep -c BEGIN {PKI}/ca.crt").strip() == "1"
+    assert pods(cluster) == before
+    assert poll.longest < 3, poll.longest
+    assert cluster.up() == {}
+
+
+def test_a_machine_joins_with_the_new_authorities(cluster: Cluster) -> None:
+    cluster.up(workerCount=2)
+    assert cluster.nodes() == dict.fromkeys([*NODES, f"{NAME}-worker-1"], True)
+    cluster.up(workerCount=1)
+    cluster.up("--replace", f"**:Instance::{CONTROL_PLANES[0]}")
+    assert cluster.nodes() == dict.fromkeys(NODES, True)
+    assert issuers(cluster) == of(2)
+
+
+@kills.SEEDED
+def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
+    rotation = {"certificateAuthorities": 3}
+    for seconds in kills.draw(seed, 4, 5, 200):
+        if cluster.killed_up(seconds, rotation=rotation):
+            cluster.recover()
+    for _ in range(3):
+        cluster.up()
+    assert phase(cluster)[0] == 3
+    assert issuers(cluster) == of(3)
+    assert cluster.nodes() == dict.fromkeys(NODES, True)
+    until(lambda: not cluster.pods_not_ready(), "ready pods", 180)

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The certificate authorities of the cluster. Runs on the active gateway, which learns no private key.
+#
+#   certificate-authorities.sh rotate   what PHASE says: `issue` has the newest CAs trusted, and then issue
+#                                       all that machines serve and use; `forget` has nothing accept others
+
+# shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kubectl.sh
+source "$HERE/cluster/kubectl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/ssh.sh
+source "$HERE/cluster/ssh.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/every-node.sh
+source "$HERE/cluster/every-node.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh
+source "$HERE/cluster/etcdctl.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
+source "$HERE/cluster/etcd-members.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/other-control-planes.sh
+source "$HERE/cluster/other-control-planes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/requests.sh
+source "$HERE/cluster/requests.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
+source "$HERE/cluster/serving-certificates.sh"
+
+CONTINUES="Both CAs are trusted until then, and the next pulumi up continues"
+INPUT=$FOLDER/authority.crt # of the steps on nodes
+
+issue() {
+  wait_for_api
+  refuse_other_control_planes "would be shut out by the new CAs"
+  refuse_unknown_nodes "it would not trust the new CAs"
+  step "part 1 of 3: everything trusts the old and the new CAs"
+  in_turn authorities trust
+  on_workers trust
+  step "part 2 of 3: the control planes issue with the new CAs, and use what they have issued"
+  in_turn authorities issue
+  step "part 3 of 3: the kubelets have certificates of the new CAs"
+  restart_metrics_server
+  MEANWHILE=approve_serving_certificates on_every_node authorities certificates
+  refuse_failed "have no certificates of the new CA"
+}
+
+forget() {
+  wait_for_api
+  refuse_other_control_planes "would not forget the old CAs"
+  refuse_unknown_nodes "it would not forget the old CAs"
+  step "part 1 of 2: everything is of the new CAs"
+  on_every_node authorities check
+  refuse_failed "have certificates of the old CAs"
+  step "part 2 of 2: nothing accepts the old CAs"
+  in_turn authorities forget
+  on_workers trust
+}
+
+# on_workers STEP: of their kubelets; those of control planes follow with the rest.
+on_workers() {
+  local all=$FOLDER/nodes
+  grep ' worker ' "$all" >"$FOLDER/workers" || return 0 # none
+  NODES=$FOLDER/workers on_every_node authorities "$1"
+  refuse_failed "did not do this"
+}
+
+refuse_failed() {
+  [[ -z $failed ]] || die "$failed $1: the reason is above. $CONTINUES"
+}
+
+# It reads whom it trusts when it starts, and asks all kubelets. One that has started since is left alone.
+restart_metrics_server() {
+  local id
+  kube -n kube-system get deployment metrics-server -o name >/dev/null 2>&1 || return 0
+  wait_for 120 "the pods' copy of the new CA" pods_get_authority ||
+    die "the ConfigMap kube-root-ca.crt does not have the new CA: do the controller managers run?"
+  id=$(sha256sum <"$INPUT")
+  kube -n kube-system patch deployment metrics-server --patch \
+    '{"spec":{"template":{"metadata":{"annotations":{"openstack-kubernetes-authority":"'"${id:0:16}"'"}}}}}' >/dev/null ||
+    die "metrics-server could not be restarted"
+  kube -n kube-system rollout status deployment metrics-server --timeout=180s >/dev/null ||
+    log "metrics-server is not ready yet"
+}
+
+pods_get_authority() {
+  local line
+  line=$(sed -n 2p "$INPUT")
+  kube -n kube-system get configmap kube-root-ca.crt -o jsonpath='{.data.ca\.crt}' | grep -qF -e "$line"
+}
+
+load_env NODE_NAME CONTROL_PLANES PHASE API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT
+case $VERB in
+  rotate)
+    case $PHASE in
+      issue) issue ;;
+      forget) forget ;;
+      *) die "PHASE is neither issue nor forget" ;;
+    esac
+    ;;
+  *) die "usage: certificate-authorities.sh rotate" ;;
+esac
