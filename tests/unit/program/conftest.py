@@ -1,0 +1,19 @@
+"""Updates that many tests look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engine import NODES, Run, run
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Run:
+    """A first update."""
+    return run()
+
+
+@pytest.fixture(scope="session")
+def updated() -> Run:
+    """An update of an existing cluster, with one more worker."""
+    return run({"workerCount": 3}, existing=NODES)

@@ -1,0 +1,68 @@
+"""Servers and existing machines, and what they are sent."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from tests.unit.engine import NODES, SERVER, Run, command, node_env, run, server
+from tests.unit.program.settings import METAL
+
+
+def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
+    changed = run({"workerCount": 3, "kubelet": {"extraConfig": {"maxPods": 200}}}, existing=NODES)
+    name = "demo-worker-0-configure"
+    assert command(changed, name).inputs["stdin"] != command(updated, name).inputs["stdin"]
+
+
+def test_a_node_has_the_time_of_the_configuration() -> None:
+    longer = run({"timeouts": {"drain": "3h", "ready": "20m"}})
+    for name in NODES:
+        membership = command(longer, f"{name}-membership")
+        settings = node_env(membership)
+        assert (settings["DRAIN_TIMEOUT"], settings["READY_TIMEOUT"]) == ("10800", "1200")
+        [limit] = re.findall(r"timeout --kill-after=30 (\d+) ", membership.inputs["delete"])
+        assert int(limit) > 10800 + 1200
+
+
+def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
+    for count in (1, 3):
+        settings = node_env(command(run({"gatewayCount": count}), "demo-gateway-0-configure"))
+        assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
+
+
+def test_packages_may_come_from_mirrors() -> None:
+    url = "https://packages.example.org"
+    distribution = {"archive": f"{url}/debian", "security": f"{url}/debian-security"}
+    mirrors = {"kubernetes": f"{url}/k8s/", "distribution": distribution}
+    mirrored = run({"packageMirrors": mirrors})
+    for each in mirrored.all(SERVER).values():
+        written = yaml.safe_load(each.inputs["userData"])["apt"]
+        assert written["primary"] == [{"arches": ["default"], "uri": f"{url}/debian"}]
+        assert written["security"] == [{"arches": ["default"], "uri": f"{url}/debian-security"}]
+        assert written["preserve_sources_list"] is False
+    for name in ("demo-gateway-0-configure", "demo-worker-0-configure"):
+        settings = node_env(command(mirrored, name))
+        assert settings["KUBERNETES_PACKAGES"] == f"{url}/k8s"
+        assert "CONTAINERD_PACKAGES" not in settings
+
+
+def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None:
+    for each in fresh.all(SERVER).values():
+        assert "apt" not in yaml.safe_load(each.inputs["userData"])
+
+
+def test_an_existing_machine_joins_without_a_server() -> None:
+    joined = run({"workerPools": [METAL]})
+    assert "metal-a" not in joined.all(SERVER)
+    configure = command(joined, "metal-a-configure").inputs["connection"]
+    assert configure["host"] == "10.8.1.5"
+    assert configure["hostKey"] == "ecdsa-sha2-nistp256 AAAA"
+
+
+def test_a_server_can_boot_from_a_volume() -> None:
+    booted = run({"worker": {"volume": {"size": 20, "type": "fast"}}})
+    disk = server(booted, "demo-worker-0").inputs["blockDevices"][0]
+    assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "node-image-id")
+    assert "imageName" not in server(booted, "demo-worker-0").inputs

@@ -1,0 +1,128 @@
+"""The default cluster, and faults that a preview names."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pulumi.output import UNKNOWN
+
+from components import previous_outputs
+from components.ssh import USERDATA
+from config.errors import ConfigError, Fault
+from tests.unit.engine import COMMAND, GATEWAYS, MINIMAL, NODES, SERVER, files, node_env, run
+from tests.unit.program.settings import BUCKET
+
+ROOT = Path(__file__).parent.parent.parent.parent
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_the_default_cluster_is_highly_available(preview: bool) -> None:
+    servers = run(preview=preview).all(SERVER)
+    assert sorted(servers) == sorted([*GATEWAYS, *NODES])
+
+
+def test_the_cloud_checks_name_their_faults_before_the_outputs_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = [Fault("podCidr", "10.128.0.0/16", "one"), Fault("etcdVolume.size", 3, "two")]
+
+    def check(_: object) -> None:
+        raise ConfigError(faults)
+
+    monkeypatch.setattr("cloud.check", check)
+    changed = {"podCidr": "10.128.0.0/16", "cloudChecks": True}
+    with pytest.raises(ConfigError, match=r"etcdVolume\.size = 3: two"):
+        run(changed, existing=NODES, made_with={"podCidr": "10.244.0.0/16"}, preview=True)
+
+
+def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
+    own = {"sshPrivateKey": "new key"}
+    with pytest.raises(
+        ConfigError, match="sshPrivateKey: this is not the text of the key"
+    ) as error:
+        run(own, secret=own, existing=NODES, ssh_key="old key\n", preview=True)
+    assert "see 'Your own SSH key' in docs" in str(error.value)
+    assert "## Your own SSH key" in (ROOT / "docs/operations.md").read_text()
+    assert run(own, secret=own, existing=NODES, ssh_key="new key\n", preview=True).resources
+    assert run(own, secret=own, existing=NODES, ssh_key="old key\n").resources
+    assert run(own, secret=own, preview=True).resources
+    # One that left the configuration: the new one is not made yet.
+    with pytest.raises(ConfigError, match="sshPrivateKey"):
+        previous_outputs._check_ssh_key("sum of the old one", UNKNOWN)
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+def test_the_contract_names_everything_in_a_folder() -> None:
+    everything = run(
+        {
+            "timeServers": ["ntp.example.org"],
+            "packageMirrors": {
+                "kubernetes": "https://a.example",
+                "containerd": "https://b.example",
+            },
+            "httpProxy": {"http": "http://proxy.example.org:3128"},
+            "oidc": {
+                "issuerUrl": "https://login.example.org",
+                "clientId": "kubernetes",
+                "caCertificate": CERTIFICATE,
+            },
+            "addons": {
+                **MINIMAL["addons"],
+                "imageRegistry": "r.example/m",
+                "kured": {"enabled": True},
+                "objectStore": {"enabled": True},
+            },
+            "backup": {
+                "bucket": {
+                    **BUCKET,
+                    "caCertificate": CERTIFICATE,
+                },
+                "restore": "demo-12345678/x.db.gz",
+            },
+            "backupSecretKey": "very-secret",
+        },
+        secret=["backupSecretKey"],
+    )
+    folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
+    # The scripts are sent as whole folders, which the contract names.
+    sent = {name for each in folders for name in files(each)}
+    scripts = {name for name in sent if (USERDATA / name).exists()}
+    held = {name.rpartition("/")[2] for name in sent - scripts}
+    held |= {name.partition("/")[0] for name in scripts}
+    assert {"proxy.env", "admission.yaml", "cluster", "host_key"} <= held
+    settings = {key for each in folders for key in node_env(each)}
+    assert {
+        "KUBERNETES_PACKAGES",
+        "TIME_SERVERS",
+        "IMAGE_REGISTRY",
+        "REBOOT_DAYS",
+        "ETCD_DEVICE",
+    } <= settings
+    contract = set(re.findall(r"[\w.-]+", (ROOT / "docs/contract.md").read_text()))
+    assert held | settings <= contract
+
+
+def test_outputs_that_are_being_written_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The lab saw "failed to load checkpoint: EOF" once in many runs.
+    answers = [OSError("EOF"), OSError("EOF"), {"outputs": {"nodes": [], "kubeconfig": "hidden"}}]
+
+    async def invoke(*_: object) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
+    # A loop of its own: asyncio.run would leave the mocks without theirs.
+    with closing(asyncio.new_event_loop()) as loop:
+        read = loop.run_until_complete(previous_outputs._last_outputs("organization/project/demo"))
+    assert read["nodes"] == []
+    assert "kubeconfig" not in read

@@ -1,0 +1,163 @@
+"""Resources that hold what cannot be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from config.errors import ConfigError
+from tests.unit.engine import (
+    CLUSTER_ID,
+    GATEWAYS,
+    NODES,
+    SERVER,
+    Run,
+    command,
+    node_env,
+    run,
+    server,
+)
+
+
+def test_a_living_cluster_keeps_its_name() -> None:
+    # As after `pulumi stack rename`: the name is the stack's if none is set.
+    with pytest.raises(ConfigError, match="clusterName = prod: the cluster of this stack is demo;"):
+        run(stack="prod", existing=[*GATEWAYS, *NODES, "demo-a-control-plane-0"])
+    assert run({"clusterName": "demo"}, stack="prod", existing=NODES).resources
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -> None:
+    etcd_volume = {"controlPlane": {"etcdVolume": {"size": 10}}}
+    made_with = run(etcd_volume).outputs["immutableSettings"]
+
+    def update(more: Mapping[str, object], made_with: Mapping[str, str] | None) -> Run:
+        return run(more, existing=NODES, made_with=made_with, preview=preview)
+
+    with pytest.raises(
+        ConfigError, match=r"hostCidr = 10\.9\.0\.0/22: the cluster was made with 10\.8"
+    ):
+        update({**etcd_volume, "hostCidr": "10.9.0.0/22"}, made_with)
+    with pytest.raises(ConfigError, match=r"controlPlane\.etcdVolume: etcd's data is on volumes"):
+        update({}, made_with)
+    assert update(etcd_volume, made_with).all(SERVER)
+    # The last release has no such output.
+    assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
+
+
+def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> None:
+    for each in fresh.all(SERVER).values():
+        assert each.delete_before_replace
+        assert {"imageName", "imageId", "flavorName", "flavorId"} <= set(each.replace_on_changes)
+
+
+def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: Run) -> None:
+    groups = fresh.all("compute/serverGroup:ServerGroup")
+    assert set(groups) == {"demo-gateway", "demo-control-plane", "demo-worker"}
+    assert all(group.create_before_delete for group in groups.values())
+
+
+def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
+    made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
+    volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
+    assert volume.inputs["availabilityZone"] == "b"
+    assert volume.ignore_changes == ["availabilityZone", "size"]
+
+
+NEVER_DELETED = {
+    "blockstorage/volume:Volume::demo-control-plane-0-etcd",
+    *(
+        f"index/{kind}::demo-{name}"
+        for kind in ("privateKey:PrivateKey", "selfSignedCert:SelfSignedCert")
+        for name in ("cluster-ca", "etcd-ca", "front-proxy-ca", "backup")
+    ),
+    "index/privateKey:PrivateKey::demo-service-account",
+    "index/privateKey:PrivateKey::demo-ssh",
+    "index/randomBytes:RandomBytes::demo-encryption",
+    "index:Stash::demo-deletion-protection",
+}
+
+
+def protected(of: Run) -> set[str]:
+    return {f"{r.type.partition(':')[2]}::{r.name}" for r in of.resources.values() if r.protect}
+
+
+@pytest.mark.parametrize(
+    ("more", "anchor"),
+    [
+        ({}, "networking/network:Network::demo"),
+        (
+            {"existingNetwork": {"network": "tenant", "subnet": "servers"}},
+            "networking/secGroup:SecGroup::demo-node",
+        ),
+    ],
+)
+def test_nothing_that_cannot_be_made_again_is_deleted(more: dict[str, object], anchor: str) -> None:
+    keys = {"controlPlaneCount": 1, "controlPlane": {"etcdVolume": {"size": 10}}, **more}
+    assert protected(run(keys)) == {*NEVER_DELETED, anchor}
+    assert protected(run({**keys, "deletionProtection": False})) == set()
+
+
+def test_a_destroy_stops_before_its_first_deletion() -> None:
+    # What depends on something is deleted before it, and a failure stops what comes later.
+    made = run({"keepVolumes": True})
+    guard = made.one("index:Stash", "demo-deletion-protection")
+    free = {
+        each.name
+        for each in made.resources.values()
+        if ":index:Stash" not in each.type
+        and each.type.startswith(("openstack:", "command:", "kubernetes:", "tls:", "random:"))
+        and not made.waits_for(guard, each)
+    }
+    assert free == set()
+
+
+def test_volumes_are_marked_while_the_api_answers() -> None:
+    made = run({"keepVolumes": True})
+    keeper = made.one("local:Command", "demo-keep-volumes")
+    assert keeper.inputs["delete"].endswith(f"-m commands.keep_volumes {CLUSTER_ID}")
+    assert "https://198.51.100.7:6443" in keeper.inputs["environment"]["KUBECONFIG_TEXT"]
+    assert ("demo-keep-volumes", "environment") in made.secret_inputs
+    for name in [*GATEWAYS, *(name for name in NODES if "control-plane" in name)]:
+        assert made.waits_for(keeper, server(made, name)), name
+    cleanup = made.one("local:Command", "demo-cloud-cleanup").inputs["delete"]
+    assert cleanup.endswith(f"-m commands.cloud_cleanup {CLUSTER_ID} --keep-volumes")
+    assert "demo-keep-volumes" not in run().all("local:Command")
+
+
+def test_the_cloud_cleanup_on_destroy_has_the_login_of_the_stack() -> None:
+    password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
+    cleared = run(password).one("local:Command", "demo-cloud-cleanup")
+    assert cleared.inputs["delete"].endswith(f"-m commands.cloud_cleanup {CLUSTER_ID}")
+    assert cleared.inputs["environment"] == {
+        "OS_AUTH_URL": "https://cloud.example.org",
+        "OS_PASSWORD": "hidden",
+    }
+
+
+def test_only_the_server_that_the_stack_began_with_may_begin_an_empty_cluster(
+    fresh: Run, updated: Run
+) -> None:
+    def initialize(of: Run, index: int = 0) -> str:
+        return node_env(command(of, f"demo-control-plane-{index}-configure"))["INITIALIZE"]
+
+    assert initialize(fresh) == "true"
+    assert initialize(updated) == "restore"
+    assert initialize(updated, 1) == initialize(fresh, 1) == "false"
+    on_purpose = run({"controlPlane": {"beginEmpty": True}}, existing=NODES)
+    assert initialize(on_purpose) == "true"
+    assert initialize(on_purpose, 1) == "false"
+
+
+def test_what_the_first_control_plane_may_do_changes_with_its_server_only(updated: Run) -> None:
+    stash = updated.one("index:Stash", "demo-control-plane-0-initialize")
+    assert stash.ignore_changes == ["input"]
+    assert stash.replacement_trigger == "demo-control-plane-0-id"
+
+
+def test_a_pool_may_let_its_nodes_leave_with_local_volumes(fresh: Run) -> None:
+    name = "demo-worker-0-membership"
+    assert "DELETE_LOCAL_VOLUMES" not in node_env(command(fresh, name))
+    allowed = run({"worker": {"deleteLocalVolumes": True}})
+    assert node_env(command(allowed, name))["DELETE_LOCAL_VOLUMES"] == "true"

@@ -1,0 +1,27 @@
+"""Places in which no secret may be."""
+
+from __future__ import annotations
+
+import base64
+
+from tests.unit.engine import COMMAND, SERVER, Run, run
+
+
+def test_no_secret_is_in_a_command_line(fresh: Run) -> None:
+    for each in [*fresh.all(COMMAND).values(), *fresh.all("local:Command").values()]:
+        for text in (each.inputs.get("create"), each.inputs.get("delete")):
+            assert text is None or "privateKey" not in text
+
+
+def test_user_data_is_smaller_than_nova_allows(fresh: Run) -> None:
+    # Base64, as the API takes it; the limit is in nova/api/openstack/compute/schemas/servers.py.
+    for name, each in fresh.all(SERVER).items():
+        assert len(base64.b64encode(each.inputs["userData"].encode())) < 65535, name
+
+
+def test_a_secret_among_the_add_ons_conceals_the_charts_values() -> None:
+    addons = {"cni": {"kind": "none"}, "cinderCsi": {"enabled": False}}
+    chosen = {"addons": {**addons, "metricsServer": {"values": {"a": "hidden"}}}}
+    values = ("demo-addons-metrics-server", "values")
+    assert values in run(chosen, secret=["addons"]).secret_inputs
+    assert values not in run(chosen).secret_inputs

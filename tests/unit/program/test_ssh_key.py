@@ -1,0 +1,88 @@
+"""The SSH key of the machines, and its rotation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from config.errors import ConfigError
+from tests.unit.engine import COMMAND, GATEWAYS, NODES, Run, command, file_of, run, server
+from tests.unit.program.settings import LOCAL, METAL_1, SSH_KEY
+
+
+def test_a_users_own_ssh_key_ends_with_the_newline_that_ssh_needs() -> None:
+    own = run({"sshPrivateKey": "-----BEGIN\nkey\n-----END"}, secret=["sshPrivateKey"])
+    key = file_of(command(own, "demo-worker-0-membership"), "ssh_key")
+    assert key == "-----BEGIN\nkey\n-----END\n"
+
+
+ROTATED: dict[str, object] = {
+    "rotation": {"sshKey": 2, "serviceAccountKey": 2},
+    "workerPools": [{"name": "metal", "machines": [METAL_1]}],
+}
+MACHINES = [*GATEWAYS, *NODES, "metal-1"]
+
+
+def test_machines_accept_another_ssh_key_before_and_no_other_one_after_everything() -> None:
+    rotated = run(ROTATED, existing=[*GATEWAYS, *NODES], ssh_key=SSH_KEY[0])
+    for name in MACHINES:
+        accept = rotated.one(LOCAL, f"{name}-ssh-key")
+        only = rotated.one(LOCAL, f"{name}-only-ssh-key")
+        settings = accept.inputs["environment"]
+        assert json.loads(settings["KEYS"]) == SSH_KEY[::-1]
+        assert json.loads(settings["ACCEPT"]) == [
+            "demo-ssh-2 publicKey Openssh",
+            "demo-ssh publicKey Openssh",
+        ]
+        assert json.loads(only.inputs["environment"]["RETIRE"]) == ["demo-ssh publicKey Openssh"]
+        machine = json.loads(settings["MACHINE"])
+        assert machine["name"] == name
+        assert (machine["via"] is None) == (name in GATEWAYS)
+        assert rotated.waits_for(command(rotated, f"{name}-configure"), accept)
+        if name != "metal-1":
+            assert rotated.waits_for(accept, command(rotated, f"{name}-host-key"))
+        if name not in GATEWAYS:
+            for gateway in GATEWAYS:
+                assert rotated.waits_for(accept, command(rotated, f"{gateway}-configure"))
+        for other in rotated.all(COMMAND).values():
+            assert rotated.waits_for(only, other), (name, other.name)
+
+
+def test_a_machine_of_after_the_rotation_accepts_the_newest_ssh_key_only() -> None:
+    rotated = run(ROTATED, existing=[*GATEWAYS, *NODES], ssh_key=SSH_KEY[1])
+    for name in MACHINES:
+        settings = rotated.one(LOCAL, f"{name}-ssh-key").inputs["environment"]
+        assert json.loads(settings["ACCEPT"]) == ["demo-ssh-2 publicKey Openssh"]
+
+
+def test_the_first_connection_uses_the_ssh_key_that_the_server_was_created_with() -> None:
+    rotated = run(ROTATED)
+    for name in (*GATEWAYS, *NODES):
+        assert server(rotated, name).inputs["metadata"]["sshKey"] == "2"
+        first = command(rotated, f"{name}-host-key").inputs["connection"]
+        assert first["privateKey"] == SSH_KEY[1]
+        assert "demo-ssh-2 publicKey" in server(rotated, name).inputs["userData"]
+
+
+def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
+    existing = [*GATEWAYS, *NODES, "demo-worker-2"]
+    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: demo-worker-2 cannot leave"):
+        run(ROTATED, existing=existing, ssh_key=SSH_KEY[0])
+    assert run(ROTATED, existing=existing, ssh_key=SSH_KEY[1]).resources
+
+
+def test_a_users_own_ssh_key_has_no_generations() -> None:
+    own = {"sshPrivateKey": "key"}
+    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: sshPrivateKey is your own"):
+        run({**own, "rotation": {"sshKey": 2}}, secret=own)
+
+
+def test_an_ssh_key_of_any_generation_is_no_stranger_at_preview() -> None:
+    for key in SSH_KEY:
+        assert run(ROTATED, existing=NODES, ssh_key=key, preview=True).resources
+
+
+def test_without_another_ssh_key_nothing_rotates(fresh: Run) -> None:
+    assert not any(name.endswith("-ssh-key") for name in fresh.all(LOCAL))
+    assert "sshKey" not in server(fresh, "demo-worker-0").inputs["metadata"]
