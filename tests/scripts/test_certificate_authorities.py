@@ -188,7 +188,8 @@ def restarted(machine: Machine) -> list[str]:
     return [line.split()[-1].rpartition("-")[0] for line in machine.called("stop --timeout 30")]
 
 
-ALL_PODS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+# The API server before etcd, which waits for its open watches.
+ALL_PODS = ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"]
 
 
 def certificates(machine: Machine, name: str) -> list[str]:
@@ -242,7 +243,7 @@ def test_a_step_that_was_interrupted_before_its_restarts_makes_them_up(
     make: Callable[..., Machine],
 ) -> None:
     machine = kept(make)
-    assert library(machine, "restart_static_pod() { die stop; }; authorities trust").status == 1
+    assert library(machine, "restart_static_pods() { die stop; }; authorities trust").status == 1
     assert restarted(machine) == []
     assert library(machine, "authorities trust; forget_changes").status == 0
     assert restarted(machine) == ALL_PODS

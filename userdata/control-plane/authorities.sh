@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The certificate authorities of this control plane, and the steps of their rotation. Sourced, never
 # run; after node/authorities.sh and node/kubelet-certificates.sh.
-# shellcheck disable=SC2154 # turn.sh sets obstacle, kubernetes-files.sh PKI
+# shellcheck disable=SC2154 # kubernetes-files.sh sets PKI
 #
 # Each file has all that are trusted, and first the one that issues: kubeadm takes the first one. The
 # controller manager takes one only, from a file of its own. `next/` has those of the newest
@@ -119,15 +119,10 @@ write_bundle() {
 # apply_authorities: API server and kubelet read whom they trust again by themselves, but etcd, and
 # those that verify a server, do so when they start.
 apply_authorities() {
-  local pod
   complete_certificates
   changed "$PKI"/{ca,front-proxy-ca,etcd/ca}.{crt,key} "$KUBERNETES_DIR"/*.conf || return 0
   wait_for_turn "other certificate authorities"
-  for pod in "${STATIC_PODS[@]}"; do
-    wait_for 300 "the other control planes" others_are_well ||
-      die "$obstacle: the next run restarts what is left"
-    restart_static_pod "$pod"
-  done
+  restart_in_turn "the next run restarts what is left"
   restart_kubelet
 }
 

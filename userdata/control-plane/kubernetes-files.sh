@@ -57,7 +57,7 @@ reread_files() {
   for file in "$FOLDER"/etc/*; do
     file=$KUBERNETES_DIR/${file##*/}
     if changed "$file" && grep -qF -- "${file#"$ROOT"}" "$MANIFESTS/kube-apiserver.yaml"; then
-      restart_static_pod kube-apiserver
+      restart_static_pods kube-apiserver
       return
     fi
   done

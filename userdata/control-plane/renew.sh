@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The renewal of the certificates, which needs no person and no `pulumi up`. Sourced, never run.
-# shellcheck disable=SC2154 # turn.sh sets obstacle
 
 CERTIFICATES_UNIT=openstack-kubernetes-certificates
 # Exists until everything has restarted with the new certificates; it says how.
@@ -41,27 +40,18 @@ renew() {
 }
 
 renew_in_turn() {
-  local pod
   write_file "$TO_RESTART" 0644 in-turn
   run_renewal
-  for pod in "${STATIC_PODS[@]}"; do
-    wait_for 300 "the other control planes" others_are_well ||
-      die "$obstacle: what is left is restarted when it is"
-    restart_static_pod "$pod"
-  done
+  restart_in_turn "what is left is restarted when it is"
   rm -f -- "$TO_RESTART"
 }
 
 # No one can use this control plane, so it takes no turn; and its API comes back only when enough
 # others have done the same, so nothing is waited for.
 renew_expired() {
-  local pod id
   step "certificates have expired"
   run_renewal
-  for pod in "${STATIC_PODS[@]}"; do
-    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    [[ -z $id ]] || run crictl stop --timeout 10 "$id" || die "$pod does not stop"
-  done
+  stop_static_pods "${STATIC_PODS[@]}"
   rm -f -- "$TO_RESTART"
 }
 

@@ -162,7 +162,7 @@ sign_with_next() {
     die "the API server does not sign with the key in $PKI/sa.key; the log of its container is in /var/log/pods" kubelet.service
   # It signs the tokens in Secrets, and its own come from this API server.
   changed "$PKI/sa.key" || return 0
-  restart_static_pod kube-controller-manager
+  restart_static_pods kube-controller-manager
   wait_for "${RESTART_TIMEOUT:-180}" "the controller manager" is_healthy 10257 ||
     die "the controller manager is not healthy; the log of its container is in /var/log/pods" kubelet.service
 }
@@ -182,7 +182,7 @@ restart_api_server() {
   wait_for_turn "another service-account key"
   wait_for 300 "the other control planes" others_are_well ||
     die "$obstacle: no API server is restarted now"
-  restart_static_pod kube-apiserver
+  restart_static_pods kube-apiserver
 }
 
 # The token in a Secret has no end, and whoever has a copy would be locked out unseen.

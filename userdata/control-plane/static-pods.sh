@@ -1,18 +1,49 @@
 #!/usr/bin/env bash
 # The static pods of the control plane. Sourced, never run.
+# shellcheck disable=SC2154 # turn.sh sets obstacle
 
 MANIFESTS=$KUBERNETES_DIR/manifests
 # shellcheck disable=SC2034 # the files that renew and configure use it
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 
-# restart_static_pod NAME: the kubelet starts its container again.
-restart_static_pod() {
-  local id
-  step "restart $1"
-  id=$(container_of "$1") || die "crictl does not answer" containerd.service
-  [[ -z $id ]] || run crictl stop --timeout 30 "$id" || die "$1 does not stop"
-  wait_for_restart "$1" "$id" || die "$1 does not start again" kubelet.service
+# restart_in_turn LEFT: all of them, while the other control planes are well. The API server stops before
+# etcd, which waits for its open watches, 15 seconds and more, and answers nothing meanwhile.
+restart_in_turn() {
+  local pods
+  for pods in "kube-apiserver etcd" "kube-controller-manager kube-scheduler"; do
+    wait_for 300 "the other control planes" others_are_well || die "$obstacle: $1"
+    # shellcheck disable=SC2086 # several names
+    restart_static_pods $pods
+  done
+}
+
+# restart_static_pods NAME...: the kubelet starts their containers again.
+restart_static_pods() {
+  local pod
+  local -A id
+  step "restart $*"
+  for pod in "$@"; do
+    id[$pod]=$(container_of "$pod") || die "crictl does not answer" containerd.service
+    stop_container "$pod" 30 "${id[$pod]}"
+  done
+  for pod in "$@"; do
+    wait_for_restart "$pod" "${id[$pod]}" || die "$pod does not start again" kubelet.service
+  done
   wait_for_own_api
+}
+
+# stop_static_pods: they start again by themselves, and nothing is waited for.
+stop_static_pods() {
+  local pod id
+  for pod in "$@"; do
+    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
+    stop_container "$pod" 10 "$id"
+  done
+}
+
+# stop_container POD SECONDS [CONTAINER]
+stop_container() {
+  [[ -z ${3-} ]] || run crictl stop --timeout "$2" "$3" || die "$1 does not stop"
 }
 
 # wait_for_restart NAME CONTAINER: until it runs in another container than this.
@@ -30,13 +61,9 @@ runs_in_another_container() {
 # stopped too: one that waits for etcd accepts connections and answers none, and a kubelet that
 # starts next to it does nothing for two minutes.
 restart_etcd() {
-  local pod id
   at_exit 'systemctl start kubelet.service'
   systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
-  for pod in kube-apiserver etcd; do
-    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    [[ -z $id ]] || run crictl stop --timeout 10 "$id" || die "$pod does not stop"
-  done
+  stop_static_pods kube-apiserver etcd
   write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
   systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
   wait_for_own_api
