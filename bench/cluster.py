@@ -23,13 +23,13 @@ def cluster(name: str, gateways: int, control_planes: int, workers: int) -> Clus
     return Cluster(name, keys)
 
 
-def from_nothing(made: Cluster, nodes: int) -> tuple[float, float]:
+def from_nothing(made: Cluster, nodes: int, *flags: str) -> tuple[float, float]:
     """Measure the seconds of `pulumi up`, and those until all nodes were Ready.
 
     The second figure comes from the Node objects: the update then still waits for the add-ons.
     """
     began = datetime.now(UTC)
-    up = seconds(lambda: made.up())
+    up = seconds(lambda: made.up(*flags))
     listed = json.loads(made.kubectl("get", "nodes", "-o", "json"))["items"]
     if len(listed) != nodes or not all(map(is_ready, listed)):
         raise AssertionError(f"not all nodes are Ready: {made.nodes()}")

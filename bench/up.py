@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
+from bench.timeline import draw, recorded
 from lab import cluster_size
 from lab.cloud import inside, namespace
 from lab.console import step
@@ -47,9 +48,13 @@ def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
     return found
 
 
-def program(made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path) -> float:
+def program(
+    made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path, picture: Path | None
+) -> float:
     """Measure the program; returns the seconds until all nodes are Ready."""
-    up, ready = from_nothing(made, sizes[1] + sizes[2])
+    events = manifests.with_name("events")
+    up, ready = from_nothing(made, sizes[1] + sizes[2], *recorded(events))
+    draw("{}+{}+{}, pulumi up from nothing".format(*sizes), events, picture)
     figures.add("pulumi up from nothing", up)
     figures.add("pulumi up from nothing, until all nodes are Ready", ready)
     cilium(made, manifests)
@@ -92,6 +97,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure; whatever happens, the cluster is destroyed."""
     parser = argparse.ArgumentParser(description=__doc__)
     cluster_size.add_options(parser)
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the timeline as an SVG")
     arguments = parser.parse_args(words)
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
@@ -101,7 +107,7 @@ def main(words: Sequence[str] | None = None) -> None:
         manifests = Path(folder) / "cilium.yaml"
         try:
             with step("the program"):
-                ready = program(made, sizes, figures, manifests)
+                ready = program(made, sizes, figures, manifests, arguments.picture)
                 one_more_worker(made, arguments.workers, figures)
         finally:
             with step("pulumi destroy"):

@@ -1,0 +1,112 @@
+"""Where the seconds of an update go: a picture from the engine's own events."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Part of an update -> type and name of its resources; the first one that fits counts.
+PARTS = {
+    "keys and certificates": r"^(tls|random):",
+    "network": r"^openstack:networking",
+    "servers": r"^openstack:compute.*:Instance ",
+    "machines boot, first SSH login": r"-host-key$",
+    "gateways": r"gateway-\d+-configure$",
+    "first control plane": r"control-plane-0-configure$",
+    "other control planes": r"control-plane-\d+-configure$",
+    "workers": r"-configure$",
+    "nodes Ready": r"-membership$",
+    "add-ons": r"-addons-|^kubernetes:",
+}
+BAR = 60
+
+
+@dataclass(frozen=True)
+class Span:
+    """A resource that the update worked on, in seconds since its beginning."""
+
+    part: str
+    begin: int
+    end: int
+
+
+def recorded(events: Path) -> tuple[str, ...]:
+    """Flags with which `pulumi up` writes its events to a file."""
+    os.environ["PULUMI_DEBUG_COMMANDS"] = "true"  # without it the CLI does not know the flag
+    return ("--event-log", str(events))
+
+
+def spans(events: Path) -> list[Span]:
+    """Read the events of an update, which have whole seconds.
+
+    Components, and what stays as it is, are left out.
+    """
+    started: dict[str, int] = {}
+    found: list[tuple[str, int, int]] = []
+    for event in map(json.loads, events.read_text().splitlines()):
+        urn, begins = _step(event)
+        if begins:
+            started[urn] = event["timestamp"]
+        elif urn in started:
+            found.append((urn, started.pop(urn), event["timestamp"]))
+    first = min((begin for _, begin, _ in found), default=0)
+    return [
+        Span(part, begin - first, end - first) for urn, begin, end in found for part in _part(urn)
+    ]
+
+
+def _step(event: Mapping[str, Any]) -> tuple[str, bool]:
+    """The resource that this event is about, and whether work on it begins; empty if none."""
+    for kind, begins in (("resourcePreEvent", True), ("resOutputsEvent", False)):
+        metadata = event.get(kind, {}).get("metadata", {})
+        if metadata.get("op", "same") != "same":
+            return metadata["urn"], begins
+    return "", False
+
+
+def _part(urn: str) -> Iterator[str]:
+    *_, types, name = urn.split("::", 3)
+    resource = f"{types.rpartition('$')[2]} {name}"
+    for part, pattern in PARTS.items():
+        if re.search(pattern, resource):
+            yield part
+            return
+
+
+def table(of: list[Span]) -> Table:
+    """One row for each part: how many resources, from when to when, and a bar."""
+    end = max(span.end for span in of) or 1
+    drawn = Table(box=None, padding=(0, 1))
+    for name in ("part", "resources", "from", "to"):
+        drawn.add_column(name, justify="left" if name == "part" else "right")
+    drawn.add_column(f"0 to {end} s")
+    for part in PARTS:
+        mine = [span for span in of if span.part == part]
+        if not mine:
+            continue
+        first, last = min(span.begin for span in mine), max(span.end for span in mine)
+        bar = Text()
+        for cell in range(BAR):
+            at = (cell + 0.5) * end / BAR
+            busy = any(span.begin <= at <= max(span.end, span.begin + 1) for span in mine)
+            bar.append("█" if busy else " ", style="green")
+        drawn.add_row(part, str(len(mine)), f"{first} s", f"{last} s", bar)
+    return drawn
+
+
+def draw(title: str, events: Path, picture: Path | None = None) -> None:
+    """Print the timeline of an update, and write it as an SVG too."""
+    console = Console(record=True, width=110)
+    of = spans(events)
+    console.print(table(of) if of else "nothing changed")
+    if picture:
+        console.save_svg(str(picture), title=title)
