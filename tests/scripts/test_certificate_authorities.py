@@ -388,6 +388,16 @@ def test_a_certificate_of_the_old_authority_is_not_taken(worker: Machine) -> Non
 # --- the gateway --------------------------------------------------------------------------------
 
 
+# The annotation of a namespace, as the API server keeps it.
+NOTE = """import pathlib, sys
+pathlib.Path(__file__).with_name("noted").write_text(sys.argv[-1].partition("=")[2])
+"""
+NOTED = """import pathlib
+noted = pathlib.Path(__file__).with_name("noted")
+print(noted.read_text() if noted.exists() else "", end="")
+"""
+
+
 @pytest.fixture
 def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made = make_machine(
@@ -408,6 +418,8 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made.write("nodes", "".join(lines))
     made.answer("^kubectl .*get nodes", "\n".join(NODES) + "\n")
     made.answer("^kubectl .*get nodes .*labels", "")
+    made.answer("^kubectl .*get namespace kube-system", does=NOTED)
+    made.answer("^kubectl .*annotate", does=NOTE)
     made.answer("get pods -l component=etcd", "etcd-0 demo-control-plane-0 True\n")
     made.answer("get configmap kube-root-ca.crt", NEW["ca"].certificate)
     made.answer("^kubectl .*get deployment metrics-server", "deployment/metrics-server\n")
@@ -493,6 +505,32 @@ def test_a_part_that_fails_is_the_last_one(gateway: Machine, fails: str, last: s
     assert result.status == 1
     assert "the next pulumi up continues" in result.log
     assert steps(gateway)[-1][0] == last
+
+
+@pytest.mark.parametrize("phase", ["issue", "forget"])
+def test_a_phase_that_has_ended_asks_no_node_again(gateway: Machine, phase: str) -> None:
+    assert rotate(gateway, phase).status == 0
+    gateway.answer("^kubectl .*get nodes", "\n".join([*NODES, "leaves-in-this-update"]) + "\n")
+    steps(gateway)
+    result = rotate(gateway, phase)
+    assert result.status == 0, result
+    assert steps(gateway) == []
+
+
+def test_the_end_of_one_phase_is_not_that_of_the_next(gateway: Machine) -> None:
+    assert rotate(gateway, "issue").status == 0
+    steps(gateway)
+    assert rotate(gateway, "forget").status == 0
+    assert steps(gateway)
+
+
+def test_a_phase_that_failed_has_not_ended(gateway: Machine) -> None:
+    gateway.answer("^ssh .*10.8.0.31 .*certificates", status=1)
+    assert rotate(gateway).status == 1
+    steps(gateway)
+    gateway.answer("^ssh .*10.8.0.31 .*certificates")
+    assert rotate(gateway).status == 0
+    assert steps(gateway)
 
 
 def test_a_control_plane_or_node_that_is_not_configured_stops_it_before_anything(

@@ -26,8 +26,11 @@ source "$HERE/cluster/serving-certificates.sh"
 CONTINUES="Both CAs are trusted until then, and the next pulumi up continues"
 INPUT=$FOLDER/authority.crt # of the steps on nodes
 
+# Annotation of the namespace kube-system: the newest CA, and which phase of it has ended. Nodes that come
+# or leave later need nothing more, and need not all answer.
+ENDED=openstack-kubernetes-certificate-authorities
+
 issue() {
-  wait_for_api
   refuse_other_control_planes "would be shut out by the new CAs"
   refuse_unknown_nodes "it would not trust the new CAs"
   step "part 1 of 3: everything trusts the old and the new CAs"
@@ -42,7 +45,6 @@ issue() {
 }
 
 forget() {
-  wait_for_api
   refuse_other_control_planes "would not forget the old CAs"
   refuse_unknown_nodes "it would not forget the old CAs"
   step "part 1 of 2: everything is of the new CAs"
@@ -62,18 +64,16 @@ on_workers() {
 }
 
 refuse_failed() {
-  [[ -z $failed ]] || die "$failed $1: the reason is above. $CONTINUES"
+  [[ -z $failed ]] || die "these nodes $1: $failed. The reason is above. $CONTINUES"
 }
 
 # It reads whom it trusts when it starts, and asks all kubelets. One that has started since is left alone.
 restart_metrics_server() {
-  local id
   kube -n kube-system get deployment metrics-server -o name >/dev/null 2>&1 || return 0
   wait_for 120 "the pods' copy of the new CA" pods_get_authority ||
     die "the ConfigMap kube-root-ca.crt does not have the new CA: do the controller managers run?"
-  id=$(sha256sum <"$INPUT")
   kube -n kube-system patch deployment metrics-server --patch \
-    '{"spec":{"template":{"metadata":{"annotations":{"openstack-kubernetes-authority":"'"${id:0:16}"'"}}}}}' >/dev/null ||
+    '{"spec":{"template":{"metadata":{"annotations":{"openstack-kubernetes-authority":"'"$(authority_id)"'"}}}}}' >/dev/null ||
     die "metrics-server could not be restarted"
   kube -n kube-system rollout status deployment metrics-server --timeout=180s >/dev/null ||
     log "metrics-server is not ready yet"
@@ -85,14 +85,29 @@ pods_get_authority() {
   kube -n kube-system get configmap kube-root-ca.crt -o jsonpath='{.data.ca\.crt}' | grep -qF -e "$line"
 }
 
+authority_id() {
+  sha256sum <"$INPUT" | head -c 16
+}
+
+# has_ended PHASE
+has_ended() {
+  local ended
+  ended=$(kube get namespace kube-system -o jsonpath="{.metadata.annotations.$ENDED}") && [[ $ended == "$(authority_id)-$1" ]]
+}
+
+# note_end PHASE
+note_end() {
+  kube annotate --overwrite namespace kube-system "$ENDED=$(authority_id)-$1" >/dev/null ||
+    die "the end of this phase could not be noted. $CONTINUES"
+}
+
 load_env NODE_NAME CONTROL_PLANES PHASE API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT
-case $VERB in
-  rotate)
-    case $PHASE in
-      issue) issue ;;
-      forget) forget ;;
-      *) die "PHASE is neither issue nor forget" ;;
-    esac
-    ;;
-  *) die "usage: certificate-authorities.sh rotate" ;;
-esac
+[[ $VERB == rotate ]] || die "usage: certificate-authorities.sh rotate"
+[[ $PHASE == issue || $PHASE == forget ]] || die "PHASE is neither issue nor forget"
+wait_for_api
+if has_ended "$PHASE"; then
+  log "nothing to do: this has ended"
+else
+  "$PHASE"
+  note_end "$PHASE"
+fi
