@@ -6,6 +6,9 @@ MANIFESTS=$KUBERNETES_DIR/manifests
 # shellcheck disable=SC2034 # the files that renew and configure use it
 STATIC_PODS=(etcd kube-apiserver kube-controller-manager kube-scheduler)
 
+# For requests that have begun. The API server would also wait for its watches, whose clients go to another one.
+STOP_SECONDS=10
+
 # restart_in_turn LEFT: all of them, while the other control planes are well. The API server stops before
 # etcd, which waits for its open watches, 15 seconds and more, and answers nothing meanwhile.
 restart_in_turn() {
@@ -24,7 +27,7 @@ restart_static_pods() {
   step "restart $*"
   for pod in "$@"; do
     id[$pod]=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    stop_container "$pod" 30 "${id[$pod]}"
+    stop_container "$pod" "${id[$pod]}"
   done
   for pod in "$@"; do
     wait_for_restart "$pod" "${id[$pod]}" || die "$pod does not start again" kubelet.service
@@ -37,13 +40,13 @@ stop_static_pods() {
   local pod id
   for pod in "$@"; do
     id=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    stop_container "$pod" 10 "$id"
+    stop_container "$pod" "$id"
   done
 }
 
-# stop_container POD SECONDS [CONTAINER]
+# stop_container POD CONTAINER: if there is one.
 stop_container() {
-  [[ -z ${3-} ]] || run crictl stop --timeout "$2" "$3" || die "$1 does not stop"
+  [[ -z $2 ]] || run crictl stop --timeout "$STOP_SECONDS" "$2" || die "$1 does not stop"
 }
 
 # wait_for_restart NAME CONTAINER: until it runs in another container than this.

@@ -161,7 +161,7 @@ def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[...
     machine.answer("^crictl ps", "new\n")
     machine.answer("^crictl ps", "old\n", times=1)
     assert configure(machine).status == 0
-    assert machine.called("crictl stop") == ["crictl stop --timeout 30 old"]
+    assert machine.called("crictl stop") == ["crictl stop --timeout 10 old"]
 
 
 def test_the_api_server_is_not_restarted_for_a_file_that_it_does_not_know(
