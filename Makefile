@@ -93,7 +93,8 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 WORKERS = 0
 CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
   test_update.py test_bad_input.py test_mirror.py test_backup.py one_control_plane \
-  test_certificates.py test_rotation.py test_admin_cluster.py
+  test_certificates.py test_admin_cluster.py
+ROTATIONS = test_rotation.py test_certificate_authorities.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
 
@@ -106,11 +107,15 @@ lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-test
-lab-test: lab-cloud ## Run every test on the lab but that of the add-ons: real engine, real clusters (root).
+lab-test: lab-cloud ## Run the tests of creation, operation and faults: real engine, real clusters (root).
 	$(BIN)/pytest -v -n $(WORKERS) --dist loadfile --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
+
+.PHONY: lab-rotations
+lab-rotations: lab-cloud ## Replace every key and certificate of living clusters, killed at random times too (root).
+	$(BIN)/pytest -v -s --durations=0 --durations-min=60 $(addprefix tests/lab/,$(ROTATIONS))
 
 .PHONY: lab-kills
 lab-kills: lab-cloud ## Kill fifty updates of a cluster at random times; SEED=... repeats those of a run (root).
