@@ -75,6 +75,13 @@ with open(os.path.join(here, "login"), "a") as login:
 sys.stdout.write({status!r})
 """
 
+# Prints the id of a static pod's container, which is another one each time it was stopped.
+CONTAINER = """
+import re
+stopped = re.findall(r"crictl stop --timeout \\d+ {pod}-", open(here + "/calls").read())
+rule["prints"] = "{pod}-%d\\n" % (len(stopped) + 1)
+"""
+
 # Puts the id of the last token, which is in the name of its Secret, into the rule's output.
 BY_TOKEN = """
 import re
@@ -196,6 +203,11 @@ class Machine:
             {"pattern": pattern, "prints": prints, "status": status, "complains": complains,
              "times": times, "does": does},
         )  # fmt: skip
+
+    def restarts(self, *pods: str) -> None:
+        """Let the kubelet start these static pods again whenever they are stopped."""
+        for pod in pods:
+            self.answer(f"^crictl ps .*name .{pod}", does=CONTAINER.format(pod=pod))
 
     def encrypts(self) -> None:
         """Give it the real openssl, and the key of its backups."""

@@ -146,12 +146,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.place("etc/kubernetes/kubeadm-init.yaml")
         made.answer("^kubeadm certs renew", does=RENEWED.format(issued=renewed))
         made.answer("^kubectl .*config view", "")
-        for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
-            made.answer(
-                f"^crictl ps .*name .{pod}",
-                does="stopped = open(here + '/calls').read().count('stop --timeout 30"
-                f" {pod}')\nrule['prints'] = '{pod}-%d\\n' % (stopped + 1)",
-            )
+        made.restarts(*ALL_PODS)
         made.answer(
             "member list", f"1, started, x, https://{MINE}:2380, https://{MINE}:2379, false\n"
         )
@@ -185,7 +180,7 @@ def kept(make: Callable[..., Machine]) -> Machine:
 
 
 def restarted(machine: Machine) -> list[str]:
-    return [line.split()[-1].rpartition("-")[0] for line in machine.called("stop --timeout 30")]
+    return [line.split()[-1].rpartition("-")[0] for line in machine.called("crictl stop")]
 
 
 # The API server before etcd, which waits for its open watches.

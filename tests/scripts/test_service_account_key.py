@@ -100,13 +100,9 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer(f"^kubectl .*{MINE}:6443 get --raw /openid", does=ACCEPTED.format(keys=keys))
         made.answer("^kubectl .*create token default", does=SIGNED.format(keys=keys))
         made.answer("^crictl stop", does=STARTED.format(pki=PKI))
-        for pod in ("etcd", "kube-apiserver", "kube-controller-manager"):
-            made.answer(f"^crictl ps .*name .{pod}", f"{pod}-1\n")
-            made.answer(
-                f"^crictl ps .*name .{pod}",
-                does=f"import re\nstopped = open(here + '/calls').read().count('stop --timeout 30"
-                f" {pod}')\nrule['prints'] = '{pod}-%d\\n' % (stopped + 1)",
-            )
+        pods = ("etcd", "kube-apiserver", "kube-controller-manager")
+        made.restarts(*pods)
+        for pod in pods:
             made.answer(f"^crictl stop .*{pod}-", does=STARTED.format(pki=PKI))
         made.answer(
             "member list", f"1, started, x, https://{MINE}:2380, https://{MINE}:2379, false\n"
