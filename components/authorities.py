@@ -78,6 +78,9 @@ class Authorities:
 
     def __init__(self, generations: Sequence[Generation], phase: pulumi.Output[str]) -> None:
         self.newest = generations[-1]
+        self._cross_signed = [
+            each.cross_signed for each in reversed(generations) if each.cross_signed is not None
+        ]
         self.phase = phase
         self._before = generations[-2] if len(generations) > 1 else None
 
@@ -102,8 +105,9 @@ class Authorities:
             if self._before is not None:
                 found[f"pki/next/{name}.crt"] = newest.public
                 found[f"pki/next/{name}.key"] = newest.private
-        if self.newest.cross_signed is not None:
-            found["pki/next/cross-signed.crt"] = self.newest.cross_signed
+        if self._cross_signed:
+            # All of them: a pod may run since before the first rotation, and know no other CA.
+            found["pki/next/cross-signed.crt"] = pulumi.Output.concat(*self._cross_signed)
         return found
 
     def _issuing(self, name: str) -> KeyPair:

@@ -17,6 +17,7 @@ import yaml
 from lab.cloud import inside, namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
+from tests.smoke.live import until
 
 UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
 
@@ -142,6 +143,16 @@ class Cluster:
             for each in self.pods()
             if each["status"]["phase"] != "Succeeded" and not is_ready(each)
         ]
+
+    def wait_for_pods(self, seconds: float) -> None:
+        """Wait until all pods are Ready; the error names those that are not."""
+
+        def ready() -> bool:
+            left = self.pods_not_ready()
+            assert not left, left
+            return True
+
+        until(ready, "ready pods", seconds)
 
     @property
     def ssh_key(self) -> Path:

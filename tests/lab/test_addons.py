@@ -222,7 +222,7 @@ def test_every_add_on_is_healthy_within_five_minutes(
         *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
         *("--for=condition=Available", "--timeout=300s"),
     )
-    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
+    cluster.wait_for_pods(300)
     seconds = time.monotonic() - start
     print(f"\nevery add-on healthy after {seconds:.0f} s", file=sys.stderr)
     assert seconds < 300
@@ -402,7 +402,7 @@ def test_a_node_reboots_when_no_alert_forbids_it(cluster: Cluster) -> None:
 
     # After its start, kured's pod checks only once a minute.
     until(back, "it takes pods again", 240)
-    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
+    cluster.wait_for_pods(300)
     assert {node: cluster.ssh(node, BOOT_ID) for node in others} == {
         node: boots[node] for node in others
     }

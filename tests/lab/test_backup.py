@@ -15,7 +15,6 @@ import pytest
 from lab import image, settings
 from tests.lab.cluster import UP, Cluster, left_in_project, run
 from tests.lab.object_store import ObjectStore
-from tests.smoke.live import until
 
 CONTROL_PLANES = ["backup-control-plane-0", "backup-control-plane-1", "backup-control-plane-2"]
 NODES = [*CONTROL_PLANES, "backup-worker-0"]
@@ -184,7 +183,7 @@ def test_the_cluster_is_restored_from_the_snapshot_and_the_old_data_is_kept(
 
 
 def test_the_restored_cluster_works_as_before(cluster: Cluster) -> None:
-    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
+    cluster.wait_for_pods(180)
     cluster.kubectl("run", "new", "--image=registry.k8s.io/pause:3.10.2")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/new", "--timeout=60s")
     remember(cluster, "after-the-restore")
@@ -209,7 +208,7 @@ def test_adopting_the_volume_keeps_what_no_backup_has(cluster: Cluster) -> None:
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss", "after-the-restore", "after-the-last-backup"}
     assert len(set_aside(cluster)) == 2
-    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
+    cluster.wait_for_pods(180)
 
 
 def test_adopting_data_that_was_set_aside_loses_nothing_either(cluster: Cluster) -> None:

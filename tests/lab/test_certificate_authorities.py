@@ -131,7 +131,7 @@ def test_a_preview_says_what_comes_and_one_number_follows_the_other(cluster: Clu
 def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
     cluster: Cluster, first_kubeconfig: Path
 ) -> None:
-    until(lambda: not cluster.pods_not_ready(), "ready pods", 180)
+    cluster.wait_for_pods(180)
     before, machines = pods(cluster), servers()
     with Poll(cluster) as poll:
         cluster.up(rotation={"certificateAuthorities": 2})
@@ -197,4 +197,4 @@ def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
     assert phase(cluster)[0] == 3
     assert issuers(cluster) == of(3)
     assert cluster.nodes() == dict.fromkeys(NODES, True)
-    until(lambda: not cluster.pods_not_ready(), "ready pods", 180)
+    cluster.wait_for_pods(180)

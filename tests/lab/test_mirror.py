@@ -136,7 +136,7 @@ def test_every_pod_runs(cluster: Cluster, addons: dict[str, Any]) -> None:
             *("-n", "monitoring", "wait", "prometheus,alertmanager", "--all"),
             *("--for=condition=Available", "--timeout=300s"),
         )
-    until(lambda: not cluster.pods_not_ready(), "every pod ready", 300)
+    cluster.wait_for_pods(300)
     assert cluster.nodes() == {"mirror-control-plane-0": True, "mirror-worker-0": True}
 
 

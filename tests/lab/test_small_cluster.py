@@ -601,7 +601,7 @@ def test_a_control_plane_survives_an_argument_that_it_does_not_know(cluster: Clu
     )
     assert "no-such-argument" not in stored
     # Those that have ended without an API wait before they start again.
-    until(lambda: not cluster.pods_not_ready(), "ready pods", 300)
+    cluster.wait_for_pods(300)
 
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:

@@ -128,7 +128,7 @@ def test_no_fault_loses_a_write_and_every_one_is_survived(cluster: Cluster, seed
     print(run.text())
     assert history.violations(written) == []
     assert volume_writer.violations(lines, acknowledged) == []
-    until(lambda: not cluster.pods_not_ready(), "ready pods", PATIENCE)
+    cluster.wait_for_pods(PATIENCE)
     assert all(cluster.nodes().values())
     assert cluster.up() == {}
     publish(run)

@@ -9,7 +9,6 @@ import pytest
 
 from lab import image, settings
 from tests.lab.cluster import UP, Cluster, run
-from tests.smoke.live import until
 
 CONTROL_PLANE, WORKER = "one-control-plane-0", "one-worker-0"
 
@@ -66,5 +65,5 @@ def test_the_add_ons_and_the_workers_come_back(cluster: Cluster) -> None:
         "--refresh", "--replace", f"**:Command::{WORKER}-membership", controlPlane=control_plane()
     )
     assert cluster.nodes() == {CONTROL_PLANE: True, WORKER: True}
-    until(lambda: not cluster.pods_not_ready(), "every pod to run", 180)
+    cluster.wait_for_pods(180)
     assert cluster.up() == {}

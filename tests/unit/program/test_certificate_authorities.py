@@ -106,6 +106,16 @@ def test_the_old_authority_signs_the_key_of_the_new_one(updates: list[Run]) -> N
         assert request["privateKeyPem"] == own["privateKeyPem"]
 
 
+def test_who_trusts_the_first_authority_only_can_follow_every_rotation() -> None:
+    again = run(
+        {"rotation": {"certificateAuthorities": 3}}, existing=NODES, authorities=said("done")
+    )
+    signed_by = {f"demo-cluster-ca-{number}" for number in (2, 3)}
+    assert {issuer(again, name) for name in signed_by} == {OLD, NEW}
+    sent = files(command(again, "demo-control-plane-0-configure"))
+    assert sent["pki/next/cross-signed.crt"] == f"demo-cluster-ca-3 certificate\n{NEW}"
+
+
 def test_the_cluster_keeps_its_id(updates: list[Run]) -> None:
     assert len({each.outputs["clusterId"] for each in updates}) == 1
     assert updates[0].outputs["clusterId"] == run().outputs["clusterId"]
