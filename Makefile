@@ -114,7 +114,7 @@ lab-test: lab-cloud ## Run the tests of creation, operation and faults: real eng
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-rotations
-lab-rotations: lab-cloud ## Replace every key and certificate of living clusters, killed at random times too (root).
+lab-rotations: lab-cloud ## Replace all keys and certificates of living clusters, with twenty kills; SEED=... (root).
 	$(BIN)/pytest -v -s --durations=0 --durations-min=60 $(addprefix tests/lab/,$(ROTATIONS))
 
 .PHONY: lab-kills

@@ -189,7 +189,7 @@ def test_a_machine_joins_with_the_new_authorities(cluster: Cluster) -> None:
 @kills.SEEDED
 def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
     rotation = {"certificateAuthorities": 3}
-    for seconds in kills.draw(seed, 4, 5, 200):
+    for seconds in kills.draw(seed, 5, 5, 200):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
     for _ in range(3):

@@ -160,10 +160,11 @@ def test_another_encryption_key_encrypts_every_secret_and_restarts_no_api_server
     assert cluster.up() == {}
 
 
-def test_a_killed_rotation_of_the_encryption_key_continues(cluster: Cluster) -> None:
+@kills.SEEDED
+def test_a_killed_rotation_of_the_encryption_key_continues(cluster: Cluster, seed: int) -> None:
     make_secrets(cluster)
     # Each phase waits for an API server that looks at its file once a minute.
-    for seconds in (60, 100, 140):
+    for seconds in kills.draw(seed, 5, 10, 180):
         if cluster.killed_up(seconds, rotation={"encryptionKey": 3}):
             cluster.recover()
         assert_readable(cluster)
@@ -328,7 +329,7 @@ def test_a_killed_rotation_of_the_service_account_key_continues(
 ) -> None:
     old = token_of_pod(cluster)
     rotation = {**rotation_of(cluster), "serviceAccountKey": 3}
-    for seconds in kills.draw(seed, 1, 30, 180):
+    for seconds in kills.draw(seed, 4, 30, 180):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
         # Its only API server may just be restarting.
@@ -404,7 +405,7 @@ def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_their_k
 @kills.SEEDED
 def test_a_killed_rotation_of_ssh_and_host_keys_continues(cluster: Cluster, seed: int) -> None:
     rotation = {**rotation_of(cluster), "sshKey": 4, "hostKeys": 4}
-    for seconds in kills.draw(seed, 4, 3, 60):
+    for seconds in kills.draw(seed, 6, 3, 60):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
     cluster.up()
