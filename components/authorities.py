@@ -19,7 +19,7 @@ _CLUSTER, _FRONT_PROXY, _ETCD = "ca", "front-proxy-ca", "etcd/ca"
 
 
 class Phase(StrEnum):
-    """What an update does about the newest authorities."""
+    """The part of a rotation that an update does."""
 
     # The machines trust both, and what they serve and use is issued by the new ones.
     ISSUE = "issue"
@@ -32,12 +32,12 @@ class Phase(StrEnum):
 
     @property
     def reached(self) -> Phase:
-        """What the stack says when the update has ended well."""
+        """The phase that the stack says when the update has ended well."""
         return Phase.DONE if self is Phase.FORGET else self
 
     @property
     def of_machines(self) -> Phase:
-        """What the machines do: in the other phases, nothing new."""
+        """The phase that the machines are told; in the other ones they do nothing new."""
         return Phase.ISSUE if self in (Phase.ISSUE, Phase.USE) else Phase.FORGET
 
     def announce(self, generation: int) -> None:

@@ -9,13 +9,12 @@ import pulumi
 from components.control_plane import ControlPlane, control_plane_addresses
 from components.node import CLUSTER_SCRIPTS, Node, NodeContext, known_hosts
 from components.ssh import Script, connection, environment_file, scripts, together
-from components.worker_pool import WorkerPool
 
 
 def script_for_every_node(
     context: NodeContext,
     control_plane: ControlPlane,
-    pools: Sequence[WorkerPool],
+    nodes: Sequence[Node],
     *,
     purpose: str,
     variables: Mapping[str, pulumi.Input[str]],
@@ -28,7 +27,6 @@ def script_for_every_node(
     """
     cluster = context.cluster
     name = f"{cluster.cluster_name}-{purpose}"
-    nodes = [*control_plane.members, *(node for pool in pools for node in pool.members)]
     settings = together(
         {
             **context.variables,

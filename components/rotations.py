@@ -10,7 +10,7 @@ from components.authorities import Phase
 from components.control_plane import ControlPlane
 from components.every_node import script_for_every_node
 from components.host_key import retire_host_keys
-from components.node import NodeContext
+from components.node import Node, NodeContext
 from components.ssh import Script
 from components.ssh_key import retire_ssh_keys
 from components.worker_pool import WorkerPool
@@ -21,10 +21,10 @@ def finish_rotations(
     context: NodeContext, control_plane: ControlPlane, pools: Sequence[WorkerPool]
 ) -> list[pulumi.Resource]:
     """Have nothing accept or show what is of earlier generations, if there are any."""
-    # Each of them restarts the API servers: one after the other.
-    tokens = _service_account_key(context, control_plane, pools)
-    authorities = _certificate_authorities(context, control_plane, pools, tokens)
     nodes = [*control_plane.members, *(node for pool in pools for node in pool.members)]
+    # Each of them restarts the API servers: one after the other.
+    tokens = _service_account_key(context, control_plane, nodes)
+    authorities = _certificate_authorities(context, control_plane, nodes, tokens)
     after = [
         *(handover for _, handover in context.gateway.handovers),
         *(node.membership for node in nodes),
@@ -42,7 +42,7 @@ def finish_rotations(
 
 
 def _service_account_key(
-    context: NodeContext, control_plane: ControlPlane, pools: Sequence[WorkerPool]
+    context: NodeContext, control_plane: ControlPlane, nodes: Sequence[Node]
 ) -> Sequence[Script]:
     """Replace the key that signs service accounts' tokens, and what it has signed."""
     if context.cluster.rotation.service_account_key == 1:
@@ -51,7 +51,7 @@ def _service_account_key(
         script_for_every_node(
             context,
             control_plane,
-            pools,
+            nodes,
             purpose="service-account-key",
             variables={},
             files={"service-account.pub": context.pki.service_accounts[-1].public},
@@ -63,7 +63,7 @@ def _service_account_key(
 def _certificate_authorities(
     context: NodeContext,
     control_plane: ControlPlane,
-    pools: Sequence[WorkerPool],
+    nodes: Sequence[Node],
     after: Sequence[pulumi.Resource],
 ) -> Sequence[Script]:
     """Have every machine do what this phase of the newest certificate authorities is about."""
@@ -74,7 +74,7 @@ def _certificate_authorities(
         script_for_every_node(
             context,
             control_plane,
-            pools,
+            nodes,
             purpose="certificate-authorities",
             variables={
                 "PHASE": authorities.phase.apply(lambda phase: Phase(phase).of_machines.value)
