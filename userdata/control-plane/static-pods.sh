@@ -22,31 +22,31 @@ restart_in_turn() {
 
 # restart_static_pods NAME...: the kubelet starts their containers again.
 restart_static_pods() {
-  local pod
-  local -A id
+  local pod id
+  local -A stopped
   step "restart $*"
   for pod in "$@"; do
-    id[$pod]=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    stop_container "$pod" "${id[$pod]}"
+    stop_static_pod "$pod"
+    stopped[$pod]=$id
   done
   for pod in "$@"; do
-    wait_for_restart "$pod" "${id[$pod]}" || die "$pod does not start again" kubelet.service
+    wait_for_restart "$pod" "${stopped[$pod]}" || die "$pod does not start again" kubelet.service
   done
   wait_for_own_api
 }
 
-# stop_static_pods: they start again by themselves, and nothing is waited for.
+# stop_static_pods NAME...: they start again by themselves, and nothing is waited for.
 stop_static_pods() {
   local pod id
   for pod in "$@"; do
-    id=$(container_of "$pod") || die "crictl does not answer" containerd.service
-    stop_container "$pod" "$id"
+    stop_static_pod "$pod"
   done
 }
 
-# stop_container POD CONTAINER: if there is one.
-stop_container() {
-  [[ -z $2 ]] || run crictl stop --timeout "$STOP_SECONDS" "$2" || die "$1 does not stop"
+# stop_static_pod NAME: sets `id` to its container, which is empty if there is none.
+stop_static_pod() {
+  id=$(container_of "$1") || die "crictl does not answer" containerd.service
+  [[ -z $id ]] || run crictl stop --timeout "$STOP_SECONDS" "$id" || die "$1 does not stop"
 }
 
 # wait_for_restart NAME CONTAINER: until it runs in another container than this.
