@@ -209,6 +209,14 @@ class Machine:
         for pod in pods:
             self.answer(f"^crictl ps .*name .{pod}", does=CONTAINER.format(pod=pod))
 
+    def members(self, *addresses: str) -> None:
+        """Let etcd have these members."""
+        lines = [
+            f"{each}, started, cp-{each}, https://{each}:2380, https://{each}:2379, false\n"
+            for each in addresses
+        ]
+        self.answer("member list", "".join(lines))
+
     def encrypts(self) -> None:
         """Give it the real openssl, and the key of its backups."""
         (self.fakes / "openssl").unlink()
@@ -231,6 +239,10 @@ class Machine:
         return self.bash(
             ["bash", "-c", f"source ./lib/lib.sh\n{commands}", "trial.sh", "check"], ""
         )
+
+    def library(self, files: str, commands: str) -> Result:
+        """Run commands with these files and the settings loaded."""
+        return self.lib(f"for file in {files}; do source ./$file; done\nload_env\n{commands}")
 
     def bash(self, command: Sequence[str], stdin: str) -> Result:
         self.write_rules()

@@ -147,9 +147,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer("^kubeadm certs renew", does=RENEWED.format(issued=renewed))
         made.answer("^kubectl .*config view", "")
         made.restarts(*ALL_PODS)
-        made.answer(
-            "member list", f"1, started, x, https://{MINE}:2380, https://{MINE}:2379, false\n"
-        )
+        made.members(MINE)
         return made
 
     return machine
@@ -165,10 +163,7 @@ def library(machine: Machine, commands: str) -> Result:
     )
     served = "serves() { true; }; own_api_is_ready() { true; }; wait_for_own_api() { true; }"
     others = "others_are_well() { true; }; wait_for_turn() { true; }"
-    return machine.lib(
-        f"for file in {files}; do source ./$file; done\nload_env\nremember_changes\n"
-        f"{served}\n{others}\n{commands}"
-    )
+    return machine.library(files, f"remember_changes\n{served}\n{others}\n{commands}")
 
 
 def kept(make: Callable[..., Machine]) -> Machine:
@@ -418,17 +413,8 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made.answer("get pods -l component=etcd", "etcd-0 demo-control-plane-0 True\n")
     made.answer("get configmap kube-root-ca.crt", NEW["ca"].certificate)
     made.answer("^kubectl .*get deployment metrics-server", "deployment/metrics-server\n")
-    members(made, "10.8.0.21", "10.8.0.22")
+    made.members("10.8.0.21", "10.8.0.22")
     return made
-
-
-def members(machine: Machine, *addresses: str) -> None:
-    """Let etcd have these members."""
-    lines = [
-        f"{each}, started, cp-{each}, https://{each}:2380, https://{each}:2379, false\n"
-        for each in addresses
-    ]
-    machine.answer("member list", "".join(lines))
 
 
 def rotate(machine: Machine, phase: str = "issue") -> Result:
@@ -535,7 +521,7 @@ def test_a_control_plane_or_node_that_is_not_configured_stops_it_before_anything
     result = rotate(gateway)
     assert "the node stranger is not in the configuration" in result.log
     assert steps(gateway) == []
-    members(gateway, "10.8.0.21", "10.8.0.22", "10.8.0.24")
+    gateway.members("10.8.0.21", "10.8.0.22", "10.8.0.24")
     result = rotate(gateway)
     assert "at 10.8.0.24 is not in the configuration" in result.log
     assert steps(gateway) == []

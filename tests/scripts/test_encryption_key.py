@@ -135,7 +135,7 @@ def library(machine: Machine, commands: str) -> Result:
         "cluster/kubectl.sh cluster/tokens.sh cluster/etcdctl.sh cluster/etcd-members.sh "
         "node/node.sh control-plane/static-pods.sh control-plane/secret-encryption.sh"
     )
-    return machine.lib(f"for file in {files}; do source ./$file; done\nload_env\n{commands}")
+    return machine.library(files, commands)
 
 
 def encrypt(machine: Machine, *words: str) -> Result:

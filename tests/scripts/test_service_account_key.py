@@ -100,13 +100,8 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer(f"^kubectl .*{MINE}:6443 get --raw /openid", does=ACCEPTED.format(keys=keys))
         made.answer("^kubectl .*create token default", does=SIGNED.format(keys=keys))
         made.answer("^crictl stop", does=STARTED.format(pki=PKI))
-        pods = ("etcd", "kube-apiserver", "kube-controller-manager")
-        made.restarts(*pods)
-        for pod in pods:
-            made.answer(f"^crictl stop .*{pod}-", does=STARTED.format(pki=PKI))
-        made.answer(
-            "member list", f"1, started, x, https://{MINE}:2380, https://{MINE}:2379, false\n"
-        )
+        made.restarts("etcd", "kube-apiserver", "kube-controller-manager")
+        made.members(MINE)
         return made
 
     return machine
@@ -118,7 +113,7 @@ def library(machine: Machine, commands: str) -> Result:
         "cluster/kubectl.sh cluster/token-keys.sh node/pod-tokens.sh control-plane/static-pods.sh "
         "control-plane/kubernetes-files.sh control-plane/service-account-key.sh"
     )
-    return machine.lib(f"for file in {files}; do source ./$file; done\nload_env\n{commands}")
+    return machine.library(files, commands)
 
 
 def step(machine: Machine, *words: str) -> Result:
@@ -357,17 +352,8 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made.answer("^kubectl .*get nodes", "\n".join(NODES) + "\n")
     made.answer("get pods -l component=etcd", "etcd-0 demo-control-plane-0 True\n")
     made.answer("^ssh .*control-plane.sh service-account", does=NOTE)
-    members(made, *ADDRESSES)
+    made.members(*ADDRESSES)
     return made
-
-
-def members(machine: Machine, *addresses: str) -> None:
-    """Let etcd have these members."""
-    lines = [
-        f"{each}, started, cp-{each}, https://{each}:2380, https://{each}:2379, false\n"
-        for each in addresses
-    ]
-    machine.answer("member list", "".join(lines))
 
 
 def rotate(machine: Machine) -> Result:
@@ -437,7 +423,7 @@ def test_a_phase_that_fails_anywhere_is_the_last_one_and_the_next_run_repeats_it
 
 
 def test_a_control_plane_that_is_about_to_go_stops_it_before_anything(gateway: Machine) -> None:
-    members(gateway, *ADDRESSES, "10.8.0.24")
+    gateway.members(*ADDRESSES, "10.8.0.24")
     result = rotate(gateway)
     assert result.status == 1
     assert "at 10.8.0.24 is not in the configuration" in result.log
