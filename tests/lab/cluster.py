@@ -37,6 +37,15 @@ class Cluster:
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Make the cluster, and destroy it at the end, however far it came."""
+        try:
+            self.up()
+            yield
+        finally:
+            self.destroy()
+
     def killed_up(self, seconds: float, **settings: Any) -> bool:
         """Kill `pulumi up` after so many seconds, as a power cut would; False if it was faster."""
         self.stack.configure(settings)

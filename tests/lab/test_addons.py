@@ -190,11 +190,8 @@ def cluster(charts: Path, volumes_before: set[str]) -> Iterator[Cluster]:
     )
     config["addons"]["chartDirectory"] = str(charts)
     made = Cluster("addons", config)
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture(scope="module")

@@ -36,11 +36,8 @@ def hub() -> Iterator[Cluster]:
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     store = {"enabled": True, "clusters": ["shop", "other"], "storageSize": "1Gi"}
     made = Cluster("hub", {**keys, "addons": {**keys["addons"], "objectStore": store}})
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +46,8 @@ def shop(hub: Cluster) -> Iterator[Cluster]:
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     made = Cluster("shop", {**keys, "hostCidr": "10.8.4.0/22", "backup": backup(hub)})
     made.set_secret("backupSecretKey", store(hub)["clusters"]["shop"]["secretKey"])
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture

@@ -36,11 +36,8 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
     made = Cluster("backup", {**keys, "backup": backup(store)})
     made.set_secret("backupSecretKey", store.secret_key)
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 def take_backup(cluster: Cluster, control_plane: str) -> None:

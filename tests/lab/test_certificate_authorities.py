@@ -31,11 +31,8 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster(NAME, keys)
     # What an earlier run in the same lab has left.
     made.stack.configure({"rotation": None})
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +45,13 @@ def first_kubeconfig(cluster: Cluster) -> Path:
 
 
 def user_of(kubeconfig: Path) -> str:
-    """Who the API takes this kubeconfig for, by every kind of check; empty if it is refused."""
+    """The user that the API takes this kubeconfig for; empty if it is refused."""
     whoami = ("kubectl", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     return run(*whoami, check=False, KUBECONFIG=str(kubeconfig))
 
 
 def phase(cluster: Cluster) -> tuple[int, str]:
-    """What the stack says of its newest CAs."""
+    """Generation and phase of the newest CAs, as the stack says."""
     said = cluster.stack.outputs()["certificateAuthorities"]
     return said["generation"], said["phase"]
 
@@ -66,7 +63,7 @@ def issuer(text: str) -> str:
 
 
 def issuers(cluster: Cluster) -> dict[str, set[str]]:
-    """What is served and used -> names of the CAs that have issued it, on all nodes."""
+    """Certificates of all nodes -> names of the CAs that have issued them."""
     found: dict[str, set[str]] = {}
     for node in cluster.stack.outputs()["nodes"]:
         files = {
@@ -105,7 +102,7 @@ def servers() -> dict[str, str]:
 
 
 def of(generation: int) -> dict[str, set[str]]:
-    """What `issuers` says when everything is of this generation."""
+    """The answer of `issuers` when everything is of this generation."""
     end = "" if generation == 1 else f"-{generation}"
     everything = ("kubelet client", "kubelet server", "kubelet", "API server")
     return {**{each: {f"kubernetes{end}"} for each in everything}, "etcd": {f"etcd-ca{end}"}}

@@ -55,11 +55,8 @@ def cluster() -> Iterator[Cluster]:
     wanted = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
     wanted["kubeadm"]["certificateValidityPeriod"] = "15m"
     certs = Cluster("certs", wanted)
-    try:
-        certs.up()
+    with certs.running():
         yield certs
-    finally:
-        certs.destroy()
 
 
 def serial(cluster: Cluster, node: str) -> str:

@@ -52,11 +52,8 @@ def cluster(registry: str) -> Iterator[Cluster]:
     keys = settings.cluster(image=image.ensure())
     mirrors = {"registry.k8s.io": [registry]}
     conforming = Cluster("conformance", {**keys, "registryMirrors": mirrors})
-    try:
-        conforming.up()
+    with conforming.running():
         yield conforming
-    finally:
-        conforming.destroy()
 
 
 def test_every_conformance_test_passes(cluster: Cluster) -> None:

@@ -51,11 +51,8 @@ def cluster() -> Iterator[Cluster]:
     ha = Cluster("ha", settings.cluster(image=image.ensure()))
     # What an earlier run in the same lab has left.
     ha.stack.configure({"rotation": None})
-    try:
-        ha.up()
+    with ha.running():
         yield ha
-    finally:
-        ha.destroy()
 
 
 def servers() -> dict[str, str]:

@@ -112,11 +112,8 @@ def cluster(mirror: Path, node_image: str, addons: dict[str, Any]) -> Iterator[C
     config = settings.cluster(image=node_image, gateways=1, control_planes=1, workers=1)
     mirrors = {REGISTRY: [URL]}
     made = Cluster("mirror", {**config, "registryMirrors": mirrors, "addons": addons})
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 def images(cluster: Cluster) -> set[str]:

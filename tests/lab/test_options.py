@@ -132,11 +132,8 @@ def cluster(site: Site) -> Iterator[Cluster]:
         },
     )
     made.set_secret("sshPrivateKey", site.private_key)
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 def test_every_node_is_ready_and_so_is_the_existing_machine(cluster: Cluster) -> None:

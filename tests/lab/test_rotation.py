@@ -47,11 +47,8 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
     made.set_secret("backupSecretKey", store.secret_key)
     # What an earlier run in the same lab has left.
     made.stack.configure({"rotation": None, "encryptionAtRest": None})
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
 
 
 def secret(number: int) -> dict[str, object]:

@@ -40,11 +40,8 @@ def cluster() -> Iterator[Cluster]:
     soaked = Cluster("soak", {**keys, "kubelet": {"extraConfig": kubelet}})
     # What an earlier run in the same lab has left.
     soaked.stack.configure({"apiServer": None})
-    try:
-        soaked.up()
+    with soaked.running():
         yield soaked
-    finally:
-        soaked.destroy()
 
 
 def is_well(cluster: Cluster, nodes: set[str], gateways: Sequence[Gateway]) -> bool:

@@ -20,9 +20,6 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster("one", keys)
     # What an earlier run in the same lab has left.
     made.stack.configure({"etcd": None, "workerPools": None})
-    try:
-        made.up()
+    with made.running():
         yield made
-    finally:
-        made.destroy()
     assert left_in_project() == {}
