@@ -1,11 +1,11 @@
-"""Where the seconds of an update go: a picture from the engine's own events."""
+"""A picture of the parts of an update and their seconds, from the engine's own events."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def spans(events: Path) -> list[Span]:
             found.append((urn, started.pop(urn), event["timestamp"]))
     first = min((begin for _, begin, _ in found), default=0)
     return [
-        Span(part, begin - first, end - first) for urn, begin, end in found for part in _part(urn)
+        Span(part, begin - first, end - first) for urn, begin, end in found if (part := _part(urn))
     ]
 
 
@@ -73,13 +73,10 @@ def _step(event: Mapping[str, Any]) -> tuple[str, bool]:
     return "", False
 
 
-def _part(urn: str) -> Iterator[str]:
+def _part(urn: str) -> str | None:
     *_, types, name = urn.split("::", 3)
     resource = f"{types.rpartition('$')[2]} {name}"
-    for part, pattern in PARTS.items():
-        if re.search(pattern, resource):
-            yield part
-            return
+    return next((part for part, pattern in PARTS.items() if re.search(pattern, resource)), None)
 
 
 def table(of: list[Span]) -> Table:
