@@ -94,7 +94,7 @@ WORKERS = 0
 CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
   test_update.py test_bad_input.py test_mirror.py test_backup.py one_control_plane \
   test_certificates.py test_admin_cluster.py
-ROTATIONS = test_rotation.py test_certificate_authorities.py
+ROTATIONS = test_ha_rotation.py test_rotation.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
 

@@ -14,7 +14,6 @@ from lab.image import glance, node, versions
 from tests.lab import kills
 from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
-from tests.lab.login_keys import host_keys, on_disk
 from tests.lab.poll import Poll
 from tests.lab.traffic import crash
 from tests.smoke.live import until
@@ -49,8 +48,6 @@ CONTROL_PLANES = ["ha-control-plane-0", "ha-control-plane-1", "ha-control-plane-
 def cluster() -> Iterator[Cluster]:
     """The cluster; it is destroyed at the end, also after a failure."""
     ha = Cluster("ha", settings.cluster(image=image.ensure()))
-    # What an earlier run in the same lab has left.
-    ha.stack.configure({"rotation": None})
     with ha.running():
         yield ha
 
@@ -106,33 +103,6 @@ def test_a_killed_update_is_finished_by_the_next_one(cluster: Cluster, seed: int
     cluster.up(workerCount=3)
     assert cluster.nodes()["ha-worker-2"]
     cluster.up(workerCount=2)
-
-
-def test_other_keys_of_tokens_and_of_ssh_are_used_while_the_api_answers(cluster: Cluster) -> None:
-    old = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
-    before = servers()
-    with Poll(cluster) as poll:
-        cluster.up(rotation={"serviceAccountKey": 2, "sshKey": 2, "hostKeys": 2})
-    shown = host_keys(cluster)
-    gateways = {f"ha-gateway-{index}": shown["ha-gateway-0"][2] for index in range(2)}
-    nodes = {name: shown[name][2] for name in cluster.nodes()}
-    for machine, host_key in {**gateways, **nodes}.items():
-        assert on_disk(cluster, machine) == [host_key]
-        said = cluster.fleet("ssh", "ha", machine, "wc -l <.ssh/authorized_keys")
-        assert said.strip() == "1"
-    ask = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /openid/v1/jwks --server"
-    for each in cluster.stack.outputs()["nodes"]:
-        if each["name"] in CONTROL_PLANES:
-            listed = cluster.ssh(each["name"], f"{ask} https://{each['address']}:6443")
-            assert len(json.loads(listed)["keys"]) == 1
-    endpoint = cluster.stack.outputs()["apiEndpoint"]
-    anyone = ("--insecure-skip-tls-verify", f"--server={endpoint}", f"--token={old}")
-    said = run("kubectl", *anyone, "auth", "whoami", check=False, KUBECONFIG="/dev/null")
-    assert "system:serviceaccount" not in said
-    assert servers() == before
-    assert all(cluster.nodes().values())
-    # A poll may fall into the moment in which an API server stops.
-    assert poll.longest < 3, poll.longest
 
 
 def coredns(cluster: Cluster, *, everywhere: bool) -> list[str]:

@@ -26,10 +26,10 @@ from tests.lab.login_keys import (
 )
 from tests.lab.object_store import ObjectStore
 from tests.lab.poll import Poll
+from tests.lab.secrets_at_rest import stored_with
 from tests.smoke.live import until
 
 CONTROL_PLANE = "rotation-control-plane-0"
-SECRETS = "/registry/secrets/"
 # More than two pages of the rewrite.
 COUNT = 250
 
@@ -73,18 +73,6 @@ def assert_readable(cluster: Cluster) -> None:
     listed = json.loads(cluster.kubectl("get", "secrets", "-l", "test=rotation", "-o", "json"))
     values = [base64.b64decode(each["data"]["value"]).decode() for each in listed["items"]]
     assert sorted(values) == sorted(f"value {number}" for number in range(COUNT))
-
-
-def stored_with(cluster: Cluster) -> dict[str, set[str]]:
-    """Provider -> the Secrets that etcd has encrypted with it."""
-    got = cluster.etcdctl(CONTROL_PLANE, "get", SECRETS, "--prefix", "--write-out=json")
-    found: dict[str, set[str]] = {}
-    for each in json.loads(got)["kvs"]:
-        value = base64.b64decode(each["value"])
-        closed = re.match(rb"k8s:enc:secretbox:v1:([^:]+):", value)
-        provider = closed[1].decode() if closed else "identity"
-        found.setdefault(provider, set()).add(base64.b64decode(each["key"]).decode())
-    return found
 
 
 def known_providers(cluster: Cluster) -> list[str]:
@@ -144,12 +132,12 @@ def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
 def test_another_encryption_key_encrypts_every_secret_and_restarts_no_api_server(
     cluster: Cluster,
 ) -> None:
-    assert set(stored_with(cluster)) == {"key1"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"key1"}
     before = api_server(cluster)
 
     cluster.up(rotation={"encryptionKey": 2})
 
-    assert set(stored_with(cluster)) == {"key02"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"key02"}
     assert known_providers(cluster) == ["key02", "identity"]
     assert_readable(cluster)
     assert api_server(cluster) == before
@@ -166,7 +154,7 @@ def test_a_killed_rotation_of_the_encryption_key_continues(cluster: Cluster, see
             cluster.recover()
         assert_readable(cluster)
     cluster.up()
-    assert set(stored_with(cluster)) == {"key03"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"key03"}
     assert known_providers(cluster) == ["key03", "identity"]
     assert_readable(cluster)
     assert cluster.up() == {}
@@ -176,10 +164,10 @@ def test_encryption_is_taken_from_every_secret_and_comes_back(cluster: Cluster) 
     make_secrets(cluster)
     rotation = {"encryptionKey": 3}
     cluster.up(rotation=rotation, encryptionAtRest=False)
-    assert set(stored_with(cluster)) == {"identity"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"identity"}
     assert_readable(cluster)
     cluster.up(encryptionAtRest=True)
-    assert set(stored_with(cluster)) == {"key03"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"key03"}
     assert known_providers(cluster) == ["key03", "identity"]
     assert_readable(cluster)
 
@@ -207,7 +195,7 @@ def test_a_snapshot_of_before_the_rotations_is_restored_with_todays_keys(
     result = cluster.stack.pulumi(*UP, "--refresh", capture=True, check=False)
     assert result.returncode != 0
     cluster.up(backup=backup(store, restore=snapshot))
-    assert set(stored_with(cluster)) == {"key03"}
+    assert set(stored_with(cluster, CONTROL_PLANE)) == {"key03"}
     assert known_providers(cluster) == ["key03", "identity"]
     assert_readable(cluster)
     cluster.up(backup=backup(store))

@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 import re
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from lab import image, settings
 from lab.cloud import layout
 from lab.errors import LabError
 from tests.lab.cluster import UP, Cluster, left_in_project, openstack, run
+from tests.lab.kubeconfigs import copied, may_do_everything
 from tests.smoke.live import until
 
 CLAIM = """
@@ -734,14 +734,6 @@ def test_a_pod_in_the_nodes_network_is_refused_in_a_namespace_that_does_not_allo
         cluster.kubectl("delete", "namespace", "plain")
 
 
-def may_do_everything(kubeconfig: Path) -> bool:
-    """Tell if the cluster takes the user of this kubeconfig for an administrator."""
-    asked = ("kubectl", "auth", "can-i", "*", "*", "--all-namespaces")
-    answer = run(*asked, check=False, KUBECONFIG=str(kubeconfig)).strip()
-    assert answer in ("yes", "no")
-    return answer == "yes"
-
-
 def test_a_kubeconfig_of_hours_names_a_person_and_ends(cluster: Cluster) -> None:
     made = cluster.stack.folder / "ada"
     cluster.command("kubeconfig", "--hours", "2", "--user", "ada", "--output", str(made))
@@ -867,8 +859,7 @@ def test_a_second_cluster_with_the_same_addresses_is_refused(cluster: Cluster) -
 
 
 def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> None:
-    leaked, made = cluster.stack.folder / "leaked", cluster.stack.folder / "made"
-    shutil.copy(cluster.kubeconfig, leaked)
+    leaked, made = copied(cluster, "leaked"), cluster.stack.folder / "made"
     cluster.command("kubeconfig", "--output", str(made))
     assert may_do_everything(leaked)
     assert may_do_everything(made)

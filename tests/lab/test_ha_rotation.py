@@ -1,11 +1,10 @@
-"""The certificate authorities of a living cluster are replaced, in three updates."""
+"""Keys, credentials and certificate authorities of a highly available cluster are replaced."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,20 +14,26 @@ import yaml
 from lab import image, settings
 from tests.lab import kills
 from tests.lab.cluster import Cluster, openstack, run
+from tests.lab.kubeconfigs import copied, may_do_everything, user_of
+from tests.lab.login_keys import host_keys, on_disk
 from tests.lab.poll import Poll
+from tests.lab.secrets_at_rest import stored_with
 from tests.smoke.live import until
 
-NAME = "authorities"
+NAME = "keys"
 CONTROL_PLANES = [f"{NAME}-control-plane-{index}" for index in range(3)]
-NODES = [*CONTROL_PLANES, f"{NAME}-worker-0"]
+NODES = [*CONTROL_PLANES, f"{NAME}-worker-0", f"{NAME}-worker-1"]
 PKI = "/etc/kubernetes/pki"
+CREDENTIAL_USERS = ("openstack-cloud-controller-manager", "openstack-cinder-csi")
+# Each test goes on from those before it: no number may go back.
+KEYS = dict.fromkeys(("encryptionKey", "serviceAccountKey", "sshKey", "hostKeys", "kubeconfig"), 2)
+ALL = {**KEYS, "cloudCredential": 2}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One gateway, three control planes, one worker; they are destroyed at the end."""
-    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
-    made = Cluster(NAME, keys)
+    """Two gateways, three control planes, two workers; they are destroyed at the end."""
+    made = Cluster(NAME, settings.cluster(image=image.ensure()))
     # What an earlier run in the same lab has left.
     made.stack.configure({"rotation": None})
     with made.running():
@@ -37,17 +42,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def first_kubeconfig(cluster: Cluster) -> Path:
-    """A copy of the first kubeconfig, which knows the first CA only."""
-    copy = cluster.stack.folder / "first-kubeconfig"
-    copy.touch(mode=0o600)
-    shutil.copyfile(cluster.kubeconfig, copy)
-    return copy
-
-
-def user_of(kubeconfig: Path) -> str:
-    """The user that the API takes this kubeconfig for; empty if it is refused."""
-    whoami = ("kubectl", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
-    return run(*whoami, check=False, KUBECONFIG=str(kubeconfig))
+    """A copy of a kubeconfig that knows the first CA only."""
+    return copied(cluster, "first-kubeconfig")
 
 
 def phase(cluster: Cluster) -> tuple[int, str]:
@@ -114,12 +110,67 @@ def metrics_work(cluster: Cluster) -> bool:
     return bool(listed) and len(json.loads(listed)["items"]) == len(NODES)
 
 
+def accepted_token_keys(cluster: Cluster) -> list[int]:
+    """Number of keys of tokens that each API server accepts."""
+    ask = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /openid/v1/jwks --server"
+    return [
+        len(json.loads(cluster.ssh(each["name"], f"{ask} https://{each['address']}:6443"))["keys"])
+        for each in cluster.stack.outputs()["nodes"]
+        if each["name"] in CONTROL_PLANES
+    ]
+
+
+def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
+    cluster: Cluster,
+) -> None:
+    cluster.wait_for_pods(180)
+    leaked = copied(cluster, "leaked")
+    token = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
+    assert "serviceaccount:default" in cluster.kubectl_as(token, "auth", "whoami")
+    before, machines = pods(cluster), servers()
+    with Poll(cluster) as poll:
+        cluster.up(rotation=KEYS)
+    assert may_do_everything(cluster.kubeconfig)
+    assert not may_do_everything(leaked)
+    assert cluster.kubectl_as(token, "auth", "whoami") == ""
+    assert accepted_token_keys(cluster) == [1, 1, 1]
+    assert set(stored_with(cluster, CONTROL_PLANES[0])) == {"key02"}
+    shown = host_keys(cluster)
+    gateways = {f"{NAME}-gateway-{index}": shown[f"{NAME}-gateway-0"][2] for index in range(2)}
+    for machine, host_key in {**gateways, **{name: shown[name][2] for name in NODES}}.items():
+        assert on_disk(cluster, machine) == [host_key]
+        said = cluster.fleet("ssh", NAME, machine, "wc -l <.ssh/authorized_keys")
+        assert said.strip() == "1"
+    assert servers() == machines
+    assert cluster.nodes() == dict.fromkeys(NODES, True)
+    assert pods(cluster) == before
+    # A poll may fall into the moment in which an API server stops.
+    assert poll.longest < 3, poll.longest
+
+
+def test_another_cloud_credential_restarts_only_those_that_use_it(cluster: Cluster) -> None:
+    def others() -> dict[str, int]:
+        found = pods(cluster).items()
+        return {pod: restarts for pod, restarts in found if not pod.startswith(CREDENTIAL_USERS)}
+
+    before = others()
+    [old] = openstack("application", "credential", "list")
+    with Poll(cluster) as poll:
+        cluster.up(rotation=ALL)
+    [new] = openstack("application", "credential", "list")
+    assert new["ID"] != old["ID"]
+    assert others() == before
+    assert poll.failed == 0
+    cluster.wait_for_pods(180)
+    assert cluster.up() == {}
+
+
 def test_a_preview_says_what_comes_and_one_number_follows_the_other(cluster: Cluster) -> None:
-    cluster.stack.configure({"rotation": {"certificateAuthorities": 3}})
+    cluster.stack.configure({"rotation": {**ALL, "certificateAuthorities": 3}})
     refused = cluster.stack.pulumi("preview", check=False, capture=True)
     assert refused.returncode != 0
     assert "the cluster has 1: set it to 2 first" in refused.stdout + refused.stderr
-    cluster.stack.configure({"rotation": {"certificateAuthorities": 2}})
+    cluster.stack.configure({"rotation": {**ALL, "certificateAuthorities": 2}})
     said = cluster.stack.pulumi("preview", capture=True).stdout
     assert "rotation.certificateAuthorities = 2, step 1 of 3" in said
     assert issuers(cluster) == of(1)
@@ -131,7 +182,7 @@ def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
     cluster.wait_for_pods(180)
     before, machines = pods(cluster), servers()
     with Poll(cluster) as poll:
-        cluster.up(rotation={"certificateAuthorities": 2})
+        cluster.up(rotation={**ALL, "certificateAuthorities": 2})
     assert phase(cluster) == (2, "issue")
     assert issuers(cluster) == of(2)
     assert all(cluster.nodes().values())
@@ -175,9 +226,9 @@ def test_then_nothing_accepts_the_old_authorities(cluster: Cluster, first_kubeco
 
 
 def test_a_machine_joins_with_the_new_authorities(cluster: Cluster) -> None:
+    cluster.up(workerCount=3)
+    assert cluster.nodes() == dict.fromkeys([*NODES, f"{NAME}-worker-2"], True)
     cluster.up(workerCount=2)
-    assert cluster.nodes() == dict.fromkeys([*NODES, f"{NAME}-worker-1"], True)
-    cluster.up(workerCount=1)
     cluster.up("--replace", f"**:Instance::{CONTROL_PLANES[0]}")
     assert cluster.nodes() == dict.fromkeys(NODES, True)
     assert issuers(cluster) == of(2)
@@ -185,7 +236,7 @@ def test_a_machine_joins_with_the_new_authorities(cluster: Cluster) -> None:
 
 @kills.SEEDED
 def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
-    rotation = {"certificateAuthorities": 3}
+    rotation = {**ALL, "certificateAuthorities": 3}
     for seconds in kills.draw(seed, 5, 5, 200):
         if cluster.killed_up(seconds, rotation=rotation):
             cluster.recover()
