@@ -55,7 +55,7 @@ cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a living cluster; pr
 	done
 
 .PHONY: generate
-generate: venv ## Write Pulumi.yaml, Pulumi.admin.yaml and docs/configuration.md from the models.
+generate: venv ## Write Pulumi.yaml, docs/configuration.md and the example with every key from the models.
 	$(BIN)/python -m docs.generate
 
 # One lock for every Python and system; hashes make pip refuse what was not locked.

@@ -1,7 +1,7 @@
 """Writes the files that are generated from the configuration's models: `make generate`.
 
-`Pulumi.yaml` declares the keys to the engine, `Pulumi.admin.yaml` shows every key in place, and
-`docs/configuration.md` is the reference. A test checks that all three are current.
+`Pulumi.yaml` declares the keys to the engine, `examples/Pulumi.every-key.yaml` shows every key in
+place, and `docs/configuration.md` is the reference. A test checks that all three are current.
 """
 
 import json
@@ -35,12 +35,9 @@ _PROVIDER: Mapping[str, object] = {"openstack:maxRetries": {"value": 10}}
 _ASKED = ("image", "flavor", "externalNetwork", "allowedCidrs")
 _CLOUD = "Entry of clouds.yaml with the credentials; empty: OS_CLOUD and the other OS_* variables."
 _QUICKSTART = """\
-Docs and every other setting: docs/configuration.md, and Pulumi.admin.yaml as a pattern.
+Docs and every other setting: docs/configuration.md, and examples/Pulumi.every-key.yaml.
 See what the cluster would be made of with `pulumi preview`.
 """
-
-# What the stack `admin` switches on: other clusters have no use for it.
-_ON = ("addons.objectStore.enabled", "addons.operator.enabled")
 
 # The only key whose default is not in the models.
 _STACK_NAME = "clusterName"
@@ -127,13 +124,6 @@ def _engine_type(key: Key) -> dict[str, object]:
     return {} if key.item_kind == "string" else {"type": "array", "items": {"type": key.item_kind}}
 
 
-def _commented(key: Key) -> Iterator[str]:
-    """The lines of one key, commented out but for those that lead to what is switched on."""
-    for line in filter(None, _in_stack(key)):
-        on = any(each == key.path or each.startswith(f"{key.path}.") for each in _ON)
-        yield f"  {line}" if on and not line.lstrip().startswith("#") else f"  #{line}"
-
-
 def _in_stack(key: Key) -> Iterator[str]:
     """The lines of one key in a stack's file, not commented out."""
     pad = "  " * key.depth
@@ -142,7 +132,7 @@ def _in_stack(key: Key) -> Iterator[str]:
     if key.type == "group":
         yield f"{pad}{name}:"
         return
-    value = True if key.path in _ON else _EXAMPLES.get(key.path, key.default)
+    value = _EXAMPLES.get(key.path, key.default)
     if isinstance(value, list | dict) and (len(_flow(value)) > _WIDTH // 2 or "\n" in str(value)):
         yield f"{pad}{name}:"
         yield from (f"{pad}  {line}" for line in _block(value).splitlines())
@@ -150,14 +140,12 @@ def _in_stack(key: Key) -> Iterator[str]:
         yield f"{pad}{name}: {_flow(value)}"
 
 
-def admin_yaml() -> str:
-    """The file of the stack `admin` with every key; only those to be set are not commented out."""
+def every_key_yaml() -> str:
+    """A stack's file with every key; only those that must be set are not commented out."""
     lines = [
         f"# {_NOTE}",
-        "# The stack `admin`, and the template for others: copy this file to Pulumi.<stack>.yaml.",
-        "# It has every key. A line that begins with `#` and no space shows the default or, if",
-        "# there is none, an example; remove the `#` to set it. Only `admin` needs a store",
-        "# and an operator.",
+        "# Every key of a stack, to copy from into Pulumi.<stack>.yaml. A line that begins with",
+        "# `#` and no space shows the default or, if there is none, an example.",
         "config:",
         "  # Entry of clouds.yaml with the credentials. The OS_* variables and the other keys of",
         "  # the OpenStack provider work as well.",
@@ -169,11 +157,8 @@ def admin_yaml() -> str:
         mandatory = (top.required and top.path != _STACK_NAME) or top.path in must
         lines += ["", f"  # {top.description}"]
         for key in group:
-            lines += (
-                [f"  {line}" for line in _in_stack(key) if line]
-                if mandatory
-                else list(_commented(key))
-            )
+            mark = "  " if mandatory else "  #"
+            lines += [f"{mark}{line}" for line in _in_stack(key) if line]
     for name, description in SECRET_KEYS.items():
         lines += ["", f"  # {description}", f"  # pulumi config set --secret {name} < FILE"]
     return "\n".join(lines) + "\n"
@@ -208,7 +193,7 @@ def _row(key: Key) -> str:
     elif key.type == "group" or key.default is None or key.default in ("", [], {}):
         default = ""
     elif len(json.dumps(key.default)) > _LONGEST_DEFAULT:
-        default = "see `Pulumi.admin.yaml`"
+        default = "see `Pulumi.every-key.yaml`"
     else:
         default = f"`{json.dumps(key.default) if key.kind != 'string' else key.default}`"
     kind = "object" if key.type == "group" else key.type
@@ -245,7 +230,7 @@ def configuration_md() -> str:
         "request that gets no answer, or 429 (too many requests) with a time to wait, is repeated",
         "up to `openstack:maxRetries` times, by default 10.",
         "",
-        "[`Pulumi.admin.yaml`](../Pulumi.admin.yaml) shows every key in its place.",
+        "[Pulumi.every-key.yaml](../examples/Pulumi.every-key.yaml) shows each key in its place.",
         "",
         "## Top-level keys",
         "",
@@ -277,7 +262,7 @@ def _top_level_with_items() -> list[list[Key]]:
 
 FILES: Mapping[str, Callable[[], str]] = {
     "Pulumi.yaml": pulumi_yaml,
-    "Pulumi.admin.yaml": admin_yaml,
+    "examples/Pulumi.every-key.yaml": every_key_yaml,
     "docs/configuration.md": configuration_md,
 }
 

@@ -9,7 +9,8 @@ import yaml
 from config.load import PROJECT, load
 
 ROOT = Path(__file__).parent.parent.parent
-EXAMPLES = sorted((ROOT / "examples").glob("Pulumi.*.yaml"))
+ADMIN = ROOT / "Pulumi.admin.yaml"
+EXAMPLES = [ADMIN, *sorted((ROOT / "examples").glob("Pulumi.*.yaml"))]
 
 
 def values(path: Path) -> dict[str, Any]:
@@ -36,3 +37,6 @@ def test_each_example_is_what_its_name_says() -> None:
     assert len(set(ha.control_plane.availability_zones)) == ha.control_plane_count
     assert private.existing_network is not None
     assert private.addons.chart_repository is not None
+    admin = load(values(ADMIN), "admin").addons
+    assert admin.object_store.enabled
+    assert admin.operator.enabled

@@ -34,10 +34,10 @@ def test_the_provider_repeats_what_the_cloud_has_no_time_for() -> None:
 
 
 def stack_file(uncomment: str | None = None) -> dict[str, Any]:
-    """The values in Pulumi.admin.yaml, with one commented key taken in, or none."""
+    """The values in the example with every key, with one commented key taken in, or none."""
     lines: list[str] = []
     inside = False
-    for line in Path(ROOT / "Pulumi.admin.yaml").read_text().splitlines():
+    for line in Path(ROOT / "examples/Pulumi.every-key.yaml").read_text().splitlines():
         if line.startswith((f"  #{PROJECT}:", f"  {PROJECT}:")):
             inside = line.split(":")[1] == uncomment
         if inside and line.startswith("  #") and not line.startswith("  # "):
@@ -52,18 +52,11 @@ def stack_file(uncomment: str | None = None) -> dict[str, Any]:
     }
 
 
-def test_the_admin_stack_can_be_used_as_it_is() -> None:
-    admin = load(stack_file(), "admin")
-    assert admin.cluster_name == "admin"
-    assert admin.addons.object_store.enabled
-    assert admin.addons.operator.enabled
-
-
 @pytest.mark.parametrize("key", [field.alias for field in Cluster.model_fields.values()])
-def test_each_key_of_the_admin_stack_can_be_uncommented(key: str) -> None:
+def test_each_key_of_the_example_can_be_uncommented(key: str) -> None:
     raw = stack_file(key)
     assert key in raw
-    load(raw, "admin")
+    load(raw, "demo")
 
 
 def test_every_key_is_described() -> None:
