@@ -35,6 +35,9 @@ _ELECTION_HEARTBEATS = 5
 _RESERVED_CLUSTER = "kubernetes"
 RESERVED_POOLS = ("gateway", "control-plane", "worker")
 
+# X.520: 64 characters for the common name of a certificate, which is `system:node:NAME`.
+_LONGEST_CERTIFIED_NODE = 64 - len("system:node:")
+
 # Set by the kubelet itself, or what the program knows a control plane or an address by.
 _KUBERNETES_LABELS = frozenset(
     {
@@ -379,9 +382,10 @@ def _pools_have_servers_or_machines(cluster: Cluster) -> Iterator[Fault]:
                 )
 
 
-@_rule("clusterName", "workerPools", "workerCount")
+@_rule("clusterName", "workerPools")
 def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
-    groups = [("clusterName", "gateway", 1), ("clusterName", "worker", cluster.worker_count)]
+    # The longest of the names that no key of a pool is part of.
+    groups = [("clusterName", "control-plane", 1)]
     groups += [
         (f"workerPools[{index}].name", pool.name, pool.count)
         for index, pool in enumerate(cluster.worker_pools)
@@ -396,6 +400,22 @@ def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
                 f"too long: the machine name {longest} has {len(longest)} characters, "
                 f"but at most {LONGEST_LABEL} are allowed",
             )
+
+
+@_rule(
+    *("clusterName", "workerPools", "workerCount", "controlPlaneCount", "gatewayCount", "rotation")
+)
+def _node_names_fit_into_certificates(cluster: Cluster) -> Iterator[Fault]:
+    generation = cluster.rotation.certificate_authorities
+    longest = max(cluster.machine_names, key=len)
+    if generation > 1 and len(longest) > _LONGEST_CERTIFIED_NODE:
+        yield Fault(
+            "rotation.certificateAuthorities",
+            generation,
+            f"the node name {longest} has {len(longest)} characters, but openssl requests new "
+            f"certificates for at most {_LONGEST_CERTIFIED_NODE} only; set it to 1, or move to a "
+            "cluster with shorter names",
+        )
 
 
 @_rule("clusterName", "workerPools", "workerCount")

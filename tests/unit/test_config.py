@@ -19,6 +19,7 @@ LEAST: dict[str, Any] = {
     "image": "debian-13",
     "flavor": "m1.medium",
 }
+MACHINE = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
 
 
 def cluster(**more: object) -> Cluster:
@@ -78,9 +79,8 @@ def test_a_pool_can_have_a_role() -> None:
 
 
 def test_only_a_person_knows_the_zone_of_a_machine_that_exists_already() -> None:
-    machine = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
     labels = {"topology.kubernetes.io/zone": "rack", "node.kubernetes.io/instance-type": "metal"}
-    pools = [{"name": "metal", "machines": [machine], "labels": labels}]
+    pools = [{"name": "metal", "machines": [MACHINE], "labels": labels}]
     assert cluster(workerPools=pools).pools[1].labels == labels
 
 
@@ -296,8 +296,29 @@ def test_the_stack_name_must_be_a_valid_cluster_name_if_none_is_set() -> None:
 
 
 def test_a_long_cluster_name_is_refused_for_the_machine_names_it_makes() -> None:
-    lines = told(clusterName="c" * 60)
-    assert "gateway-0 has 70 characters" in lines[0]
+    # A kubelet does not register a node whose name does not fit into its label.
+    assert cluster(clusterName="c" * 47).cluster_name
+    [line] = told(clusterName="c" * 48)
+    assert line.startswith("clusterName = ccc")
+    assert "control-plane-0 has 64 characters, but at most 63 are allowed" in line
+
+
+@pytest.mark.parametrize(
+    "longer",
+    [
+        {"clusterName": "c" * 37},
+        {"workerPools": [{"name": "p" * 46, "count": 1}]},
+        {"workerPools": [{"name": "a", "machines": [{**MACHINE, "name": "m" * 53}]}]},
+    ],
+)
+def test_new_certificate_authorities_need_node_names_that_openssl_takes(
+    longer: dict[str, Any],
+) -> None:
+    assert cluster(**longer).machine_names
+    [line] = told(**longer, rotation={"certificateAuthorities": 2})
+    assert line.startswith("rotation.certificateAuthorities = 2: the node name ")
+    assert "has 53 characters, but openssl requests new certificates for at most 52 only" in line
+    assert cluster(clusterName="c" * 36, rotation={"certificateAuthorities": 2}).machine_names
 
 
 def test_workers_in_an_existing_network_need_no_room_in_host_cidr() -> None:
@@ -307,10 +328,8 @@ def test_workers_in_an_existing_network_need_no_room_in_host_cidr() -> None:
 
 
 class TestExistingMachines:
-    MACHINE: ClassVar = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
-
     def pool(self, **more: object) -> list[dict[str, object]]:
-        return [{"name": "metal", "machines": [{**self.MACHINE, **more}]}]
+        return [{"name": "metal", "machines": [{**MACHINE, **more}]}]
 
     def test_they_are_a_pool_without_servers(self) -> None:
         pool = cluster(workerPools=self.pool()).pools[1]
@@ -327,7 +346,7 @@ class TestExistingMachines:
         assert "is reserved for control plane 0 in hostCidr" in lines[0]
 
     def test_two_with_one_address_are_refused(self) -> None:
-        twice = {"name": "b", "machines": [{**self.MACHINE, "name": "rack-2"}]}
+        twice = {"name": "b", "machines": [{**MACHINE, "name": "rack-2"}]}
         lines = told(workerPools=[*self.pool(), twice])
         assert "workerPools[1].machines[0].address = 192.0.2.11: another machine has" in lines[0]
 
