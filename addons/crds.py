@@ -10,7 +10,8 @@ TYPE = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 def keep(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Leave the definitions in the cluster when their add-on goes.
 
-    Every object would go with them, and what it stands for: a snapshot in Cinder, a cluster.
+    Every object would go with them, those of users too, and what it stands for: a snapshot in
+    Cinder, a cluster. When the add-on comes again, it takes over the definitions that it finds.
     """
     if args.type_ != TYPE:
         return None

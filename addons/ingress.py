@@ -50,5 +50,5 @@ def install(
         values=values(exposure),
         overrides=settings.values,
         after=needed,
-        transforms=[crds.without_descriptions],
+        transforms=[crds.keep, crds.without_descriptions],
     )

@@ -145,7 +145,7 @@ def install(
         values=values(settings, image_registry=installer.settings.image_registry, logs=logs),
         overrides=settings.values,
         after=[*after, *_secrets(installer, settings, namespace), *rights],
-        transforms=[crds.without_descriptions, narrow_roles.narrow],
+        transforms=[crds.keep, crds.without_descriptions, narrow_roles.narrow],
     )
     _rules(installer, targets, chart)
     _dashboards(installer, targets, logs, namespace)
