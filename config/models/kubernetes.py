@@ -8,11 +8,11 @@ from pydantic import Field
 from config.base import Settings
 from config.values.kubernetes import (
     Arguments,
+    AuditPolicy,
     CertificateValidity,
     ComponentConfig,
     PreflightCheck,
     Timeout,
-    Values,
 )
 from config.values.machine import DropInName, Toml
 from config.values.network import HttpsUrl
@@ -107,8 +107,9 @@ class AuditLog(Settings):
     """Number of old files to keep."""
     max_size: Annotated[int, Field(ge=1)] = 100
     """Size in MiB at which a new file is started."""
-    policy: Values | None = None
-    """A Policy of audit.k8s.io/v1; the default logs metadata only, and never Secrets."""
+    policy: AuditPolicy | None = None
+    """A Policy of audit.k8s.io/v1, at least its `rules`; the default logs metadata only, and never
+    Secrets."""
 
 
 class Oidc(Settings):

@@ -19,6 +19,9 @@ _LONGEST_VALIDITY = 365 * 24 * 3600
 _SHORTEST_TIMEOUT = 60
 _LONGEST_TIMEOUT = 24 * 3600
 
+_AUDIT_TYPE = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+_AUDIT_LEVELS = ("None", "Metadata", "Request", "RequestResponse")
+
 
 def _etcd_members(count: int) -> int:
     if count not in (1, 3, 5):
@@ -56,6 +59,20 @@ def _without_type(fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return fields
 
 
+def _audit_policy(policy: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """The whole policy: an API server does not start with one that has no type or no rules."""
+    for key, value in _AUDIT_TYPE.items():
+        if (given := policy.get(key, value)) != value:
+            raise ValueError(f"{key} is {given}; it must be {value}, which is the default")
+    rules = policy.get("rules")
+    if not rules or not isinstance(rules, list):
+        raise ValueError("must have a list of at least one rule: {rules: [{level: Metadata}]}")
+    for rule in rules:
+        if not isinstance(rule, Mapping) or rule.get("level") not in _AUDIT_LEVELS:
+            raise ValueError(f"each rule needs a level: {', '.join(_AUDIT_LEVELS)}")
+    return {**_AUDIT_TYPE, **policy}
+
+
 ControlPlaneCount = Annotated[int, AfterValidator(_etcd_members)]
 WorkerCount = Annotated[int, Field(ge=0, le=_MAX_NODES)]
 Share = Annotated[
@@ -85,5 +102,6 @@ ArgumentValue = Annotated[
 ]
 Arguments = Mapping[ArgumentName, ArgumentValue]
 ComponentConfig = Annotated[Mapping[str, JsonValue], AfterValidator(_without_type)]
+AuditPolicy = Annotated[Mapping[str, JsonValue], AfterValidator(_audit_policy)]
 Values = Mapping[str, JsonValue]
 VolumeSize = Annotated[str, matches(r"[1-9][0-9]*(Mi|Gi|Ti)", "must be a size such as 20Gi")]

@@ -78,6 +78,13 @@ def test_a_pool_can_have_a_role() -> None:
     assert cluster(worker={"labels": labels}).pools[0].labels == labels
 
 
+def test_an_audit_policy_gets_the_type_that_the_api_server_looks_for() -> None:
+    rules = [{"level": "Metadata"}]
+    whole = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+    for policy in ({"rules": rules}, whole):
+        assert cluster(auditLog={"policy": policy}).audit_log.policy == whole
+
+
 def test_only_a_person_knows_the_zone_of_a_machine_that_exists_already() -> None:
     labels = {"topology.kubernetes.io/zone": "rack", "node.kubernetes.io/instance-type": "metal"}
     pools = [{"name": "metal", "machines": [MACHINE], "labels": labels}]
@@ -257,6 +264,18 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
                 }
             },
             "addons.ingress.values.service.spec.externalTrafficPolicy = Local: the gateways send",
+        ),
+        (
+            {"auditLog": {"policy": {"kind": "Rule", "rules": [{"level": "Metadata"}]}}},
+            "kind is Rule; it must be Policy, which is the default",
+        ),
+        (
+            {"auditLog": {"policy": {"kind": "Policy"}}},
+            "auditLog.policy = {'kind': 'Policy'}: must have a list of at least one rule",
+        ),
+        (
+            {"auditLog": {"policy": {"rules": [{"verbs": ["get"]}]}}},
+            "each rule needs a level: None, Metadata, Request, RequestResponse",
         ),
         ({"timeouts": {"drain": "30s"}}, "timeouts.drain = 30s: must be a number of hours or min"),
         ({"timeouts": {"ready": "25h"}}, "timeouts.ready = 25h: must be from 1m to 24h"),
