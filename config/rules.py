@@ -171,6 +171,7 @@ _AMOUNTS = {
 }
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
 _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
+_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|m|s|ms))+")
 
 _Check = Callable[[Cluster], Iterable[Fault]]
 
@@ -556,6 +557,21 @@ def _is_amount(value: object, *, percentage: bool) -> bool:
     if not isinstance(value, str):
         return False
     return bool(_AMOUNT.fullmatch(value) or (percentage and _PERCENTAGE.fullmatch(value)))
+
+
+@_rule("kubelet")
+def _soft_evictions_have_grace_periods(cluster: Cluster) -> Iterator[Fault]:
+    field = "evictionSoftGracePeriod"
+    signals = cluster.kubelet.extra_config.get("evictionSoft")
+    periods = cluster.kubelet.extra_config.get(field)
+    for signal in signals if isinstance(signals, Mapping) else ():
+        period = periods.get(signal, MISSING) if isinstance(periods, Mapping) else MISSING
+        if not isinstance(period, str) or not _DURATION.fullmatch(period):
+            yield Fault(
+                parse.path(("kubelet", "extraConfig", field, signal)),
+                period,
+                "must be a time such as 1m30s: no kubelet starts with evictionSoft without it",
+            )
 
 
 @_rule("etcd")

@@ -236,6 +236,24 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         ({"kubelet": {"extraConfig": {"evictionHard": "5%"}}}, "evictionHard = 5%: must be an"),
         (
+            {"kubelet": {"extraConfig": {"evictionSoft": {"memory.available": "1Gi"}}}},
+            'evictionSoftGracePeriod["memory.available"]: must be a time such as 1m30s: no kubelet',
+        ),
+        (
+            {
+                "kubelet": {
+                    "extraConfig": {
+                        "evictionSoft": {"memory.available": "1Gi", "pid.available": "5%"},
+                        "evictionSoftGracePeriod": {
+                            "memory.available": 90,
+                            "pid.available": "1m30s",
+                        },
+                    }
+                }
+            },
+            'evictionSoftGracePeriod["memory.available"] = 90: must be a time such as 1m30s',
+        ),
+        (
             {"apiServer": {"extraArgs": {"etcd-servers": "https://a"}}},
             "apiServer.extraArgs.etcd-servers = https://a: kubeadm sets it for this cluster",
         ),
