@@ -11,7 +11,7 @@ from config.values.kubernetes import Values, VolumeSize
 from config.values.labels import LabelValue, QualifiedName
 from config.values.network import COMMAS, LONGEST_LABEL, Cidr, DnsLabel, Url
 from config.values.repositories import ChartRepository, ImageRegistry
-from config.values.schedule import CronSchedule, Day, Period, TimeOfDay
+from config.values.schedule import CronSchedule, Day, Period, TimeOfDay, TimeZone
 from config.values.text import Line, Name, matches
 
 # Minutes: the active gateway reboots only after the others.
@@ -262,7 +262,7 @@ class Kured(OptionalChartAddon):
     """Time of day from which machines may reboot."""
     end_time: TimeOfDay = "05:00"
     """Time of day until which machines may reboot; at least an hour after `startTime`."""
-    time_zone: Name = "UTC"
+    time_zone: TimeZone = "UTC"
     """Time zone of `startTime` and `endTime`, such as `Europe/Berlin`."""
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from config.kubernetes_version import check_version_change
 from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
 from config.rules import warnings
+from config.values import schedule
 
 LEAST: dict[str, Any] = {
     "externalNetwork": "public",
@@ -83,6 +84,25 @@ def test_an_audit_policy_gets_the_type_that_the_api_server_looks_for() -> None:
     whole = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
     for policy in ({"rules": rules}, whole):
         assert cluster(auditLog={"policy": policy}).audit_log.policy == whole
+
+
+@pytest.mark.parametrize("database", [{"Europe/Berlin", "UTC"}, set()])
+def test_a_time_zone_is_checked_where_there_is_a_database(
+    database: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "available_timezones", lambda: database)
+
+    def zone(name: str) -> str:
+        return cluster(addons={"kured": {"timeZone": name}}).addons.kured.time_zone
+
+    assert zone("Europe/Berlin") == "Europe/Berlin"
+    if database:
+        with pytest.raises(
+            ConfigError, match=r"kured\.timeZone = Berlin: must be a name of the time"
+        ):
+            zone("Berlin")
+    else:
+        assert zone("Berlin") == "Berlin"
 
 
 def test_only_a_person_knows_the_zone_of_a_machine_that_exists_already() -> None:
