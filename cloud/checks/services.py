@@ -13,7 +13,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """Settings that need a service which the cloud does not have."""
     services = facts.services
     if cluster.dns is not None:
-        zone = f"{cluster.dns.zone.rstrip('.')}."
+        zone = cluster.dns.zone
         if services is not None and "dns" not in services:
             yield Fault("dns.zone", zone, "the cloud has no DNS service (Designate); remove dns")
         else:

@@ -196,7 +196,7 @@ class Cluster(Settings):
         """The full name in Designate, with the final dot; None if there is none."""
         if self.dns is None:
             return None
-        return f"{self.dns.name or self.cluster_name}.{self.dns.zone.rstrip('.')}."
+        return f"{self.dns.name or self.cluster_name}.{self.dns.zone}"
 
     def node_name(self, group: str, index: int) -> str:
         """The name of a machine; the group is `gateway`, `control-plane` or the name of a pool."""

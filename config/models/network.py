@@ -1,7 +1,7 @@
 """A network that exists already, and the cluster's name in DNS."""
 
 from config.base import Settings
-from config.values.network import DnsLabel
+from config.values.network import DnsLabel, DnsZone
 from config.values.text import Name
 
 
@@ -19,7 +19,7 @@ class ExistingNetwork(Settings):
 class Dns(Settings):
     """A DNS name in Designate for the floating IP."""
 
-    zone: Name
+    zone: DnsZone
     """Zone, such as `example.org.`."""
     name: DnsLabel | None = None
     """First part of the name, below the zone; the default is `clusterName`."""

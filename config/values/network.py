@@ -3,9 +3,9 @@
 import ipaddress
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
-from config.values.text import Line, matches
+from config.values.text import Line, Name, matches
 
 # RFC 1123: the length of a host name's part, and so of the name of a server, a node or a pool.
 LONGEST_LABEL = 63
@@ -58,6 +58,8 @@ DnsLabel = Annotated[
         f"starting and ending with a letter or digit, at most {LONGEST_LABEL} characters",
     ),
 ]
+# Designate's names of zones end with a dot, and its clients look for exactly that name.
+DnsZone = Annotated[Name, AfterValidator(lambda zone: f"{zone.rstrip('.')}.")]
 Host = Annotated[
     str,
     matches(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?", "must be a host name or an address"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 
 from tests.unit.engine import NODES, SERVER, Run, command, node_env, run, server
@@ -30,6 +31,15 @@ def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
     for count in (1, 3):
         settings = node_env(command(run({"gatewayCount": count}), "demo-gateway-0-configure"))
         assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
+
+
+@pytest.mark.parametrize("zone", ["example.org", "example.org."])
+def test_the_record_is_in_the_zone_whether_or_not_its_key_ends_with_a_dot(zone: str) -> None:
+    record = run({"dns": {"zone": zone, "name": "k8s"}}).one(
+        "dns/recordSet:RecordSet", "demo-gateway"
+    )
+    assert record.inputs["zoneId"] == "example.org.-id"
+    assert record.inputs["name"] == "k8s.example.org."
 
 
 def test_packages_may_come_from_mirrors() -> None:
