@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -23,6 +23,8 @@ _READ = (
     "certificateAuthorities",
 )
 _ETCD_VOLUME = "controlPlane.etcdVolume"
+_ZONES = "controlPlane.availabilityZones"
+_ANY_ZONE = "whichever zone the cloud chooses"
 _FOLLOWING = {
     Phase.ISSUE: Phase.USE,
     Phase.USE: Phase.FORGET,
@@ -33,9 +35,11 @@ _READING_SECONDS = 10
 
 
 def immutable_settings(cluster: Cluster) -> dict[str, str]:
-    """The output that the next update compares with; an etcd volume cannot be taken out."""
-    volume = cluster.control_plane.etcd_volume
-    return {**cluster.immutable_settings, **({} if volume is None else {_ETCD_VOLUME: "true"})}
+    """The output that the next update compares with; volumes of etcd neither go nor move."""
+    if cluster.control_plane.etcd_volume is None:
+        return dict(cluster.immutable_settings)
+    zones = ",".join(_zones(cluster))
+    return {**cluster.immutable_settings, _ETCD_VOLUME: "true", _ZONES: zones}
 
 
 class PreviousOutputs:
@@ -171,13 +175,37 @@ def _check_name(machines: frozenset[str], cluster: Cluster) -> None:
 
 
 def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
-    """Refuse what `cloud.checks.immutable` refuses, without asking the cloud."""
+    """Refuse what `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
     faults = list(immutable.faults(previous, cluster.immutable_settings))
     if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
         problem = "etcd's data is on volumes, which would be deleted; set the key again"
         faults.append(Fault(_ETCD_VOLUME, MISSING, problem))
+    # Earlier releases do not say the zones.
+    elif _ZONES in previous:
+        faults += _other_zones(previous[_ZONES].split(","), cluster)
     if faults:
         raise ConfigError(faults)
+
+
+def _zones(cluster: Cluster) -> list[str]:
+    """The zone of each control plane; empty where the cloud chooses."""
+    servers, count = cluster.control_plane_servers, cluster.control_plane_count
+    return [servers.availability_zone(index) or "" for index in range(count)]
+
+
+def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
+    """The first control plane that would leave the zone of its etcd volume, which stays there."""
+    # New control planes get new volumes, and those of the ones that leave go with them.
+    for index, (made_in, wanted) in enumerate(zip(before, _zones(cluster), strict=False)):
+        if made_in != wanted:
+            name = cluster.node_name("control-plane", index)
+            problem = (
+                f"the etcd volume of {name} was made in {made_in or _ANY_ZONE}, and its server "
+                f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"
+            )
+            value = ", ".join(cluster.control_plane.availability_zones) or MISSING
+            yield Fault(_ZONES, value, problem)
+            return
 
 
 def _host_keys(outputs: Mapping[str, Any]) -> int | None:

@@ -46,6 +46,34 @@ def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -
     assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
 
 
+def test_a_control_plane_does_not_leave_the_zone_of_its_etcd_volume() -> None:
+    def update(zones: list[str], before: Mapping[str, str], count: int = 3) -> Mapping[str, str]:
+        etcd_volume = {"etcdVolume": {"size": 10}, "availabilityZones": zones}
+        keys = {"controlPlane": etcd_volume, "controlPlaneCount": count}
+        made: Mapping[str, str] = run(keys, existing=NODES, made_with=before).outputs[
+            "immutableSettings"
+        ]
+        return made
+
+    # The last release does not say the zones.
+    earlier = {"controlPlane.etcdVolume": "true"}
+    made_with = update(["a", "b"], earlier)
+    for other, told in (
+        (
+            ["a", "c"],
+            r" = a, c: the etcd volume of demo-control-plane-1 was made in b, and its serv",
+        ),
+        ([], r": the etcd volume of demo-control-plane-0 was made in a, and .* to whichever zone"),
+    ):
+        with pytest.raises(ConfigError, match=rf"^.*\n  controlPlane\.availabilityZones{told}"):
+            update(other, made_with)
+    with pytest.raises(ConfigError, match="was made in whichever zone the cloud chooses, and its"):
+        update(["a"], update([], earlier))
+    assert update(["a", "b"], made_with) == made_with
+    one = update(["a"], made_with, count=1)
+    assert update(["a", "c", "b"], one)["controlPlane.availabilityZones"] == "a,c,b"
+
+
 def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> None:
     for each in fresh.all(SERVER).values():
         assert each.delete_before_replace
