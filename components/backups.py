@@ -49,7 +49,7 @@ def files(
                     "BUCKET_FOLDER": known[1],
                     "BUCKET_KEEP": bucket.keep,
                     "BUCKET_ACCESS_KEY": bucket.access_key,
-                    "BUCKET_SECRET_KEY": known[0] or "",
+                    "BUCKET_SECRET_KEY": known[0],
                 }
             )
         ),

@@ -125,7 +125,7 @@ class Gateway(pulumi.ComponentResource):
 
     def _dns_record(self) -> None:
         cluster = self._context.cluster
-        if cluster.dns is None or cluster.dns_name is None:
+        if cluster.dns is None:
             return
         openstack.dns.RecordSet(
             self._name,

@@ -368,9 +368,10 @@ def _oidc_authenticator(oidc: Oidc) -> Document:
     issuer: Document = {"url": oidc.issuer_url, "audiences": [oidc.client_id]}
     if oidc.ca_certificate is not None:
         issuer["certificateAuthority"] = oidc.ca_certificate
-    claims: Document = {"username": {"claim": oidc.username_claim, "prefix": _prefix(oidc)}}
-    if oidc.groups_claim:
-        claims["groups"] = {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix}
+    claims = {
+        "username": {"claim": oidc.username_claim, "prefix": _prefix(oidc)},
+        "groups": {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix},
+    }
     return {"issuer": issuer, "claimMappings": claims}
 
 
