@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 
 import versions
+from addons import ingress_exposure
 from addons.chart import Chart
 from addons.installer import Installer
 from config.models.addons import Headlamp
@@ -78,7 +79,9 @@ def install(
     """Install Headlamp in its own namespace."""
     # An ingress controller of the user's own may be in any namespace.
     public = settings.host is not None and ingress_class is None
-    namespace = installer.namespace(NAMESPACE, after=after, public=public)
+    namespace = installer.namespace(
+        NAMESPACE, after=after, public=public, admitted=[ingress_exposure.NAMESPACE]
+    )
     needed: list[pulumi.Resource] = [*after, namespace]
     if login is not None and login.client_secret is not None:
         texts = pulumi.Output.all(

@@ -40,16 +40,18 @@ class Installer:
         after: Sequence[pulumi.Resource],
         security: str = "baseline",
         public: bool = False,
+        admitted: Sequence[str] = (),
         protect: bool = False,
         keep: bool = False,
         node_port_target: int | None = None,
     ) -> kubernetes.core.v1.Namespace:
         """Create a namespace with the Pod Security level that its pods need.
 
-        Unless it is public, only the pods that need them, and nodes, may reach its pods. Another
-        pod network than the program's own might not recognize nodes: there, everyone may. With
-        `protect`, it is not deleted with what is in it; with `keep`, it outlives its add-on. A
-        NodePort leads from outside of the cluster to the port `node_port_target` of its pods.
+        Unless it is public, only its own pods, those of the `admitted` namespaces, and nodes may
+        reach its pods. Another pod network than the program's own might not recognize nodes: there,
+        everyone may. With `protect`, it is not deleted with what is in it; with `keep`, it outlives
+        its add-on. A NodePort leads from outside of the cluster to the port `node_port_target` of
+        its pods.
         """
         namespace = kubernetes.core.v1.Namespace(
             f"{self.name}-{name}",
@@ -62,11 +64,15 @@ class Installer:
             ),
         )
         if not public and self.settings.cni.kind == "cilium":
-            self._isolate(name, node_port_target, [*after, namespace])
+            self._isolate(name, admitted, node_port_target, [*after, namespace])
         return namespace
 
     def _isolate(
-        self, namespace: str, node_port_target: int | None, after: Sequence[pulumi.Resource]
+        self,
+        namespace: str,
+        admitted: Sequence[str],
+        node_port_target: int | None,
+        after: Sequence[pulumi.Resource],
     ) -> None:
         nodes = self.custom(
             "cilium.io/v2",
@@ -79,7 +85,7 @@ class Installer:
         kubernetes.networking.v1.NetworkPolicy(
             f"{self.name}-{namespace}",
             metadata=ObjectMetaArgs(name=network_policies.NAME, namespace=namespace),
-            spec=network_policies.from_pods(namespace),
+            spec=network_policies.from_pods(admitted),
             opts=self.options([nodes]),
         )
 

@@ -10,7 +10,7 @@ from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE
 from addons.scheduling import CONTROL_PLANE_TOLERATIONS
-from config import ports
+from config import federation, ports
 from config.models.addons import Kured
 
 CHART = Chart(
@@ -99,7 +99,9 @@ def install(
 ) -> pulumi.Resource:
     """Install kured in its own namespace."""
     # Kured reboots the host from a privileged container.
-    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
+    namespace = installer.namespace(
+        NAMESPACE, after=after, security="privileged", admitted=[federation.NAMESPACE]
+    )
     return installer.chart(
         CHART,
         namespace=NAMESPACE,

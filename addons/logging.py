@@ -10,6 +10,7 @@ import versions
 from addons import fluent_bit
 from addons.chart import Chart
 from addons.installer import Installer
+from config import federation
 from config.models.addons import Logging
 
 CHART = Chart(
@@ -64,7 +65,9 @@ def install(
 ) -> pulumi.Resource:
     """Install the server, then the collectors."""
     # The collectors read log files of the host.
-    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
+    namespace = installer.namespace(
+        NAMESPACE, after=after, security="privileged", admitted=[federation.NAMESPACE]
+    )
     server = installer.chart(
         CHART,
         namespace=NAMESPACE,

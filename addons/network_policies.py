@@ -1,6 +1,6 @@
 """Policies that say who may reach the pods of an add-on's namespace."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs
@@ -12,21 +12,9 @@ from pulumi_kubernetes.networking.v1 import (
 
 NAME = "default"
 
-# Namespaces whose pods reach those of an add-on's namespace.
-_ADMITTED: Mapping[str, Sequence[str]] = {
-    "clusters": ("operator",),
-    "headlamp": ("ingress",),
-    "kured": ("monitoring",),
-    "logging": ("monitoring",),
-    "monitoring": ("ingress", "kured"),
-    "object-store": (),
-    "operator": ("monitoring",),
-    "snapshots": (),
-}
 
-
-def from_pods(namespace: str) -> NetworkPolicySpecArgs:
-    """Let in the pods of this namespace and of those that need it, and no others."""
+def from_pods(namespaces: Sequence[str]) -> NetworkPolicySpecArgs:
+    """Let in the pods of the same namespace and of these, and no others."""
     own = NetworkPolicyPeerArgs(pod_selector=LabelSelectorArgs())
     others = [
         NetworkPolicyPeerArgs(
@@ -34,7 +22,7 @@ def from_pods(namespace: str) -> NetworkPolicySpecArgs:
                 match_labels={"kubernetes.io/metadata.name": other}
             )
         )
-        for other in _ADMITTED[namespace]
+        for other in namespaces
     ]
     return NetworkPolicySpecArgs(
         pod_selector=LabelSelectorArgs(),

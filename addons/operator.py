@@ -22,6 +22,7 @@ from addons import crds
 from addons.chart import Chart
 from addons.installer import Installer
 from addons.rbac import role_ref, service_account
+from config import federation
 from config.models.addons import Operator
 
 CHART = Chart(
@@ -73,8 +74,12 @@ def install(
     after: Sequence[pulumi.Resource],
 ) -> None:
     """Install the operator, and the namespace of the Stacks."""
-    namespace = installer.namespace(NAMESPACE, after=after, security="restricted")
-    clusters = installer.namespace(CLUSTERS, after=after, security="restricted", keep=True)
+    namespace = installer.namespace(
+        NAMESPACE, after=after, security="restricted", admitted=[federation.NAMESPACE]
+    )
+    clusters = installer.namespace(
+        CLUSTERS, after=after, security="restricted", admitted=[NAMESPACE], keep=True
+    )
     rights = _workspace_rights(installer, clusters)
     policy = _deletion_protection(installer)
     installer.chart(

@@ -10,11 +10,12 @@ import pulumi
 import pulumi_tls as tls
 
 import versions
-from addons import crds, logging
+from addons import crds, ingress_exposure, kured, logging
 from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring import alerts, dashboards, narrow_roles, scrape_configs
 from addons.monitoring.targets import MonitoringTargets
+from config import federation
 from config.models.addons import Logging, Monitoring
 
 CHART = Chart(
@@ -22,8 +23,8 @@ CHART = Chart(
     version=versions.KUBE_PROMETHEUS_STACK_CHART,
     repository="https://prometheus-community.github.io/helm-charts",
 )
-NAMESPACE = "monitoring"
-PROMETHEUS_URL = f"http://{CHART.name}-prometheus.{NAMESPACE}:9090"
+NAMESPACE = federation.NAMESPACE
+PROMETHEUS_URL = f"http://{federation.SERVICE}.{NAMESPACE}:{federation.PORT}"
 ALERTMANAGER_SECRET = "alertmanager-config"  # noqa: S105 - its name
 GRAFANA_SECRET = "grafana-admin"  # noqa: S105 - its name
 
@@ -137,7 +138,12 @@ def install(
 ) -> pulumi.Resource:
     """Install the chart, with the scrape targets, alerts and dashboards of this cluster."""
     # node-exporter runs in the host's namespaces.
-    namespace = installer.namespace(NAMESPACE, after=after, security="privileged")
+    namespace = installer.namespace(
+        NAMESPACE,
+        after=after,
+        security="privileged",
+        admitted=[ingress_exposure.NAMESPACE, kured.NAMESPACE],
+    )
     rights = narrow_roles.operator(installer, NAMESPACE, after=[namespace])
     chart = installer.chart(
         CHART,

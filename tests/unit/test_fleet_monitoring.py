@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from addons.monitoring import PROMETHEUS_URL, alerts, dashboards
+from addons.monitoring import CHART, PROMETHEUS_URL, alerts, dashboards
 from commands.fleet.__main__ import main
 from config import federation
 from tests.unit.fleet import Fleet
@@ -110,8 +110,9 @@ def test_without_the_add_on_nothing_is_written(
 
 
 def test_the_command_and_the_add_on_mean_the_same() -> None:
-    where = f"{federation.SERVICE}.{federation.NAMESPACE}:{federation.PORT}"
-    assert f"http://{where}" == PROMETHEUS_URL
+    # As the chart names the Service.
+    assert f"{CHART.name}-prometheus" == federation.SERVICE
+    assert PROMETHEUS_URL == "http://kube-prometheus-stack-prometheus.monitoring:9090"
     names = {f"dashboard-{each.name}" for each in dashboards.dashboards(TARGETS)}
     assert federation.DASHBOARD in names
     taken = {each.partition("{")[0] for each in federation.SELECTORS}
