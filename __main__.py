@@ -14,7 +14,8 @@ from components.network import Network
 from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
-from components.previous_outputs import PreviousOutputs, immutable_settings
+from components.previous_outputs import PreviousOutputs
+from components.refused_changes import immutable_settings
 from components.rollout import RolloutOrder
 from components.rotations import finish_rotations, rotations_shown
 from components.worker_pool import WorkerPool

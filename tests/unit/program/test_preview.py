@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pulumi.output import UNKNOWN
 
-from components import previous_outputs
+from components import previous_outputs, refused_changes
 from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
 from tests.unit.engine import COMMAND, GATEWAYS, MINIMAL, NODES, SERVER, files, node_env, run
@@ -52,7 +52,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
     assert run(own, secret=own, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):
-        previous_outputs._check_ssh_key("sum of the old one", UNKNOWN)
+        refused_changes.check_ssh_key("sum of the old one", UNKNOWN)
 
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

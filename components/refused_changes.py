@@ -1,0 +1,175 @@
+"""Changes that a living cluster cannot follow: pure functions from its last outputs to a refusal.
+
+All raise a ConfigError that names the key, its value and what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from components.authorities import Phase
+from config import immutable
+from config.errors import MISSING, ConfigError, Fault
+from config.kubernetes_version import check_version_change
+from config.models.cluster import Cluster
+
+_ETCD_VOLUME = "controlPlane.etcdVolume"
+_ZONES = "controlPlane.availabilityZones"
+_ANY_ZONE = "whichever zone the cloud chooses"
+_FOLLOWING = {
+    Phase.ISSUE: Phase.USE,
+    Phase.USE: Phase.FORGET,
+    Phase.DONE: Phase.DONE,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastOutputs:
+    """The outputs of the last good update, as far as a change is judged by them."""
+
+    machines: frozenset[str]
+    """The names of all machines; none before the first good update."""
+    kubernetes_version: str | None
+    ssh_key_sum: str | None
+    immutable_settings: Mapping[str, str]
+    host_keys: int | None
+    """The generation that all servers show."""
+    authorities: tuple[int, str] | None
+    """The generation and the phase of the newest certificate authorities."""
+
+
+def key_sum(key: str) -> str:
+    """The checksum by which an SSH key is known again."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def immutable_settings(cluster: Cluster) -> dict[str, str]:
+    """The output that the next update compares with; volumes of etcd neither go nor move."""
+    if cluster.control_plane.etcd_volume is None:
+        return dict(cluster.immutable_settings)
+    zones = ",".join(_zones(cluster))
+    return {**cluster.immutable_settings, _ETCD_VOLUME: "true", _ZONES: zones}
+
+
+def check_name(last: LastOutputs, cluster: Cluster) -> None:
+    """Refuse another cluster name: every resource is known by it."""
+    ending = cluster.node_name("control-plane", 0).removeprefix(cluster.cluster_name)
+    if not last.machines or f"{cluster.cluster_name}{ending}" in last.machines:
+        return
+    names = (name.removesuffix(ending) for name in last.machines if name.endswith(ending))
+    before = min(names, key=len)
+    problem = (
+        f"the cluster of this stack is {before}; under another name all of it would be deleted and "
+        f"recreated; set {before}, or create a new stack"
+    )
+    raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
+
+
+def check(last: LastOutputs, cluster: Cluster) -> None:
+    """Refuse a configuration that would make another cluster of this one."""
+    check_version_change(last.kubernetes_version, cluster.kubernetes_version)
+    _check_settings(last.immutable_settings, cluster)
+    _check_host_keys(last, cluster)
+
+
+def check_ssh_key(known: str | None, *keys: object) -> None:
+    """Refuse a key other than the one that machines got, whose checksum is `known`."""
+    # A key that is still to be made, in place of one that left the configuration, is no text.
+    if known is None or any(isinstance(key, str) and known == key_sum(key) for key in keys):
+        return
+    problem = (
+        "this is not the text of the key that the machines got; set that one again (or the number "
+        "rotation.sshKey, which must never go back), or see 'Your own SSH key' in "
+        "docs/operations.md"
+    )
+    raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])
+
+
+def ssh_keys_in_use(
+    last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str]
+) -> Sequence[str]:
+    """The earlier keys, unless all machines know the newest one; no machine leaves meanwhile."""
+    if not earlier or last.ssh_key_sum == key_sum(newest):
+        return []
+    if leaving := last.machines - set(machines):
+        raise ConfigError([Fault("rotation.sshKey", len(earlier) + 1, _cannot_leave(leaving))])
+    return earlier
+
+
+def authorities_phase(last: LastOutputs, newest: int) -> Phase:
+    """The phase after the last one; a rotation begins only when the one before it is done."""
+    if last.authorities is None:
+        return Phase.DONE
+    generation, phase = last.authorities
+    if newest == generation:
+        return _FOLLOWING[Phase(phase)]
+    if newest == generation + 1 and phase == Phase.DONE:
+        return Phase.ISSUE
+    if newest < generation:
+        problem = f"it must never go back; set it to {generation} or more"
+    elif phase != Phase.DONE:
+        problem = f"the rotation to {generation} is not done: set it to {generation}, pulumi up"
+    else:
+        problem = f"the cluster has {generation}: set it to {generation + 1} first"
+    raise ConfigError([Fault("rotation.certificateAuthorities", newest, problem)])
+
+
+def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
+    """Refuse what `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
+    faults = list(immutable.faults(previous, cluster.immutable_settings))
+    if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
+        problem = "etcd's data is on volumes, which would be deleted; set the key again"
+        faults.append(Fault(_ETCD_VOLUME, MISSING, problem))
+    # Earlier releases do not say the zones.
+    elif _ZONES in previous:
+        faults += _other_zones(previous[_ZONES].split(","), cluster)
+    if faults:
+        raise ConfigError(faults)
+
+
+def _zones(cluster: Cluster) -> list[str]:
+    """The zone of each control plane; empty where the cloud chooses."""
+    servers, count = cluster.control_plane_servers, cluster.control_plane_count
+    return [servers.availability_zone(index) or "" for index in range(count)]
+
+
+def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
+    """The first control plane that would leave the zone of its etcd volume, which stays there."""
+    # New control planes get new volumes, and those of the ones that leave go with them.
+    for index, (made_in, wanted) in enumerate(zip(before, _zones(cluster), strict=False)):
+        if made_in != wanted:
+            name = cluster.node_name("control-plane", index)
+            problem = (
+                f"the etcd volume of {name} was made in {made_in or _ANY_ZONE}, and its server "
+                f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"
+            )
+            value = ", ".join(cluster.control_plane.availability_zones) or MISSING
+            yield Fault(_ZONES, value, problem)
+            return
+
+
+def _check_host_keys(last: LastOutputs, cluster: Cluster) -> None:
+    """Refuse a number that no connection of the last update's commands could follow."""
+    shown, wanted = last.host_keys, cluster.rotation.host_keys
+    leaving = last.machines - set(cluster.machine_names)
+    if shown is None or shown == wanted:
+        return
+    if wanted < shown:
+        problem = f"it must never go back; set it to {shown} or more"
+    elif wanted > shown + 1:
+        problem = f"the servers show {shown}: set it to {shown + 1}, pulumi up, and then go on"
+    elif leaving:
+        problem = _cannot_leave(leaving)
+    else:
+        return
+    raise ConfigError([Fault("rotation.hostKeys", wanted, problem)])
+
+
+def _cannot_leave(machines: AbstractSet[str]) -> str:
+    return (
+        f"{', '.join(sorted(machines))} cannot leave in the same update: set the number of "
+        "machines to what it was, pulumi up, and then lower it"
+    )
