@@ -117,7 +117,7 @@ def test_the_active_one_hands_the_address_over_before_it_goes(
     machine = gateway("Sat 01:25", active=True)
     # Held until keepalived is stopped.
     machine.answer("^ip .* address show to 10.8.0.10/32")
-    machine.answer("^ip .* address show to 10.8.0.10/32", "2: eth7 inet 10.8.0.10/22\n", times=1)
+    machine.answer("^ip .* address show to 10.8.0.10/32", "2: eth7 inet 10.8.0.10/22\n", times=2)
     assert rebooted(machine)
     machine.order("systemctl stop keepalived.service", "http://10.8.0.10:8405/healthz", REBOOT)
 

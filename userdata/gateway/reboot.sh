@@ -14,38 +14,41 @@ LOCKS=$ROOT/run/lock
 ROUND=25
 
 check() {
+  local obstacle
   step "reboot"
   [[ -e $REBOOT_REQUIRED ]] || return 0
-  local open
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
     die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata"
-  open=$(minutes_open) || {
-    wait_with_reboot "for the maintenance window ($REBOOT_DAYS, $REBOOT_START to $REBOOT_END $REBOOT_TIME_ZONE)"
-    return 0
-  }
-  no_one_at_work || {
-    wait_with_reboot "until no one is working on this machine, or through it by SSH"
-    return 0
-  }
-  others_healthy || return 0
-  api_ready "127.0.0.1:$API_PORT" || {
-    wait_with_reboot "until the API answers"
-    return 0
-  }
-  if [[ -n ${PEERS:-} ]]; then
-    if holds_vip; then
-      ((open >= ROUND)) || {
-        wait_with_reboot "for the other gateways, which come first: this one is active"
-        return 0
-      }
-      hand_over || return 0
-    elif ! alive "$VIP"; then
-      wait_with_reboot "until another gateway serves $VIP"
-      return 0
-    fi
+  obstacle=$(first_obstacle)
+  if [[ -n $obstacle ]]; then
+    wait_with_reboot "$obstacle"
+    return
+  fi
+  if [[ -n ${PEERS:-} ]] && holds_vip; then
+    hand_over || return 0
   fi
   log "rebooting: $(tr '\n' ' ' <"$REBOOT_REQUIRED")"
   systemctl reboot
+}
+
+# first_obstacle: prints what to wait for, if there is something.
+first_obstacle() {
+  local open peer
+  if ! open=$(minutes_open); then
+    echo "for the maintenance window ($REBOOT_DAYS, $REBOOT_START to $REBOOT_END $REBOOT_TIME_ZONE)"
+  elif ! no_one_at_work; then
+    echo "until no one is working on this machine, or through it by SSH"
+  elif ! others_healthy; then
+    echo "for the gateway $peer, whose HAProxy does not answer"
+  elif ! api_ready "127.0.0.1:$API_PORT"; then
+    echo "until the API answers"
+  elif [[ -z ${PEERS:-} ]]; then
+    return
+  elif ! holds_vip; then
+    alive "$VIP" || echo "until another gateway serves $VIP"
+  elif ((open < ROUND)); then
+    echo "for the other gateways, which come first: this one is active"
+  fi
 }
 
 wait_with_reboot() {
@@ -77,13 +80,10 @@ no_one_at_work() {
   [[ -z $(ss -Htn state established '( sport = :22 or dport = :22 )') ]]
 }
 
+# others_healthy: sets `peer` to the first one that is not.
 others_healthy() {
-  local peer
   for peer in ${PEERS:-}; do
-    alive "$peer" || {
-      wait_with_reboot "for the gateway $peer, whose HAProxy does not answer"
-      return 1
-    }
+    alive "$peer" || return
   done
 }
 
