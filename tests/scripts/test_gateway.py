@@ -112,12 +112,11 @@ def test_the_object_store_gets_no_proxy_protocol_and_may_not_exist(
 
 def test_ports_are_those_of_node_env(gateway: Callable[..., Machine]) -> None:
     ports = {key: str(int(value) + 10000) for key, value in COMMON.items() if "_PORT" in key}
-    machine = gateway(**ports, METRICS="true")
+    machine = gateway(**ports)
     assert machine.run("gateway/gateway.sh", "configure").status == 0
     health = "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
-    written = [HAPROXY, health, "etc/default/prometheus-node-exporter"]
-    text = "".join(machine.read(path) for path in written)
-    unused = {"ETCD_CLIENT_PORT", "ETCD_PEER_PORT"}
+    text = machine.read(HAPROXY) + machine.read(health)
+    unused = {"ETCD_CLIENT_PORT", "ETCD_PEER_PORT", "NODE_EXPORTER_PORT"}
     for key in COMMON.keys() & ports.keys() - unused:
         assert re.search(rf"\b{ports[key]}\b", text), key
         assert not re.search(rf"[:/]{COMMON[key]}\b", text), key
@@ -139,41 +138,13 @@ def test_gateways_ask_each_other_whether_they_are_alive(gateway: Callable[..., M
     assert "  bind 10.8.0.12:8405\n  bind 10.8.0.10:8405\n" in status
     assert "path /healthz" in status
     assert "prometheus" not in status
-    assert not machine.called("fake-install metrics")
 
 
-class TestMetrics:
-    EXPORTER = "etc/default/prometheus-node-exporter"
-    UNIT = "prometheus-node-exporter.service"
-
-    def test_haproxy_and_the_machine_tell_theirs(self, gateway: Callable[..., Machine]) -> None:
-        machine = gateway(METRICS="true")
-        assert machine.run("gateway/gateway.sh", "configure").status == 0
-        status = section(machine.read(HAPROXY), "frontend status")
-        assert "use-service prometheus-exporter if { path /metrics }" in status
-        machine.order("fake-install metrics", f"systemctl restart -- {self.UNIT}")
-        arguments = machine.read(self.EXPORTER)
-        assert "--web.listen-address=10.8.0.12:9100 " in arguments
-        assert "--collector.netdev.address-info" in arguments
-
-    def test_a_second_run_restarts_nothing(self, gateway: Callable[..., Machine]) -> None:
-        machine = gateway(METRICS="true")
-        machine.run("gateway/gateway.sh", "configure")
-        assert machine.run("gateway/gateway.sh", "configure").status == 0
-        assert not machine.called("systemctl restart")
-
-    def test_they_stop_when_no_one_asks_any_more(self, gateway: Callable[..., Machine]) -> None:
-        machine = gateway(METRICS="true")
-        machine.run("gateway/gateway.sh", "configure")
-        machine.node_env(GATEWAY)
-        assert machine.run("gateway/gateway.sh", "configure").status == 0
-        assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
-
-    def test_first_boot_does_without(self, gateway: Callable[..., Machine]) -> None:
-        machine = gateway(METRICS="true")
-        (machine.folder / "install/install.sh").unlink()
-        assert machine.run("gateway/gateway.sh", "configure").status == 0
-        assert not machine.called(self.UNIT)
+def test_haproxys_metrics_are_on_the_page_of_its_status(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(METRICS="true")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    status = section(machine.read(HAPROXY), "frontend status")
+    assert "use-service prometheus-exporter if { path /metrics }" in status
 
 
 class TestReboots:

@@ -327,6 +327,36 @@ class TestSettings:
         assert not machine.called("restart")
 
 
+GATEWAY = {**NODE, "ROLE": "gateway", "NODE_IP": "10.8.0.12", "NODE_EXPORTER_PORT": "19100"}
+
+
+class TestExporter:
+    FILE = "etc/default/prometheus-node-exporter"
+    UNIT = "prometheus-node-exporter.service"
+
+    def test_a_gateway_tells_its_metrics(self, node: Callable[..., Machine]) -> None:
+        machine = node(**GATEWAY, METRICS="true")
+        install(machine, "kubectl")
+        assert machine.called(f"systemctl restart -- {self.UNIT}")
+        arguments = machine.read(self.FILE)
+        assert "--web.listen-address=10.8.0.12:19100 " in arguments
+        assert "--collector.netdev.address-info" in arguments
+        install(machine, "kubectl")
+        assert not machine.called("systemctl restart")
+
+    def test_it_stops_when_no_one_asks_any_more(self, node: Callable[..., Machine]) -> None:
+        machine = node(**GATEWAY, METRICS="true")
+        install(machine, "kubectl")
+        machine.node_env(GATEWAY)
+        install(machine, "kubectl")
+        assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
+
+    def test_nothing_is_touched_where_no_one_ever_asked(self, node: Callable[..., Machine]) -> None:
+        machine = node(**GATEWAY)
+        install(machine, "kubectl")
+        assert not machine.called(self.UNIT)
+
+
 class TestUpdates:
     TIMER = "etc/systemd/system/openstack-kubernetes-updates.timer"
     UNIT = "openstack-kubernetes-updates.timer"

@@ -8,7 +8,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 source "$HERE/lib/haproxy.sh"
 source "$HERE/gateway/haproxy.sh"
 source "$HERE/gateway/keepalived.sh"
-source "$HERE/gateway/exporter.sh"
 source "$HERE/gateway/reboot-timer.sh"
 
 FILES=$HERE/gateway/files
@@ -26,7 +25,6 @@ configure() {
   configure_sshd
   configure_haproxy
   configure_keepalived
-  configure_exporter
   configure_reboots
   drop_one_time_host_key
   log "the gateway is configured"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Packages, programs and files that a machine of a cluster needs; does nothing when all is there.
 #
-#   install.sh kubectl    a gateway: HAProxy, keepalived, kubectl
-#   install.sh metrics    a gateway that Prometheus asks: node-exporter
+#   install.sh kubectl    a gateway: HAProxy, keepalived, kubectl, and node-exporter if METRICS is `true`
+#   install.sh metrics    node-exporter alone (for an image)
 #   install.sh kubeadm    kubeadm alone (before an upgrade)
 #   install.sh all        a node: containerd, kubelet, kubeadm, kubectl, HAProxy, kernel settings
 #   install.sh updates    the security updates of the distribution, now
@@ -27,6 +27,7 @@ source "$HERE/install/containerd.sh"
 source "$HERE/install/kubernetes.sh"
 source "$HERE/install/kernel.sh"
 source "$HERE/install/metadata.sh"
+source "$HERE/install/exporter.sh"
 
 # shellcheck disable=SC2034 # the files above use it
 FILES=$HERE/install/files
@@ -39,6 +40,7 @@ gateway() {
   configure_time_servers
   want_programs kubectl
   configure_updates
+  configure_exporter
 }
 
 node() {

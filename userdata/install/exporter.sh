@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The distribution's node-exporter, for Prometheus. Sourced by gateway.sh.
+# The distribution's node-exporter, for Prometheus. Sourced by install.sh.
 
 # Which gateway has the VIP is seen by the addresses, and whether keepalived and HAProxy run by
 # their units: both are true also when keepalived is dead.
@@ -12,10 +12,8 @@ configure_exporter() {
     fi
     return 0
   fi
-  # Prometheus does not ask before the cluster is there.
-  ! first_boot || return 0
   step "node-exporter"
-  bash "$HERE/install/install.sh" metrics || die "install.sh metrics failed"
+  want_packages prometheus-node-exporter
   text=$(render "$FILES/prometheus-node-exporter" NODE_IP NODE_EXPORTER_PORT)
   write_file "$path" 0644 "$text"
   unit_apply_restart "$unit" "$path"
