@@ -25,10 +25,10 @@ USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 
 # Everything that would act on the real machine, or reach another one.
 FAKED = (
-    "apt-get", "apt-mark", "blkid", "containerd", "crictl", "ctr", "curl", "df", "dpkg-query",
-    "e2fsck", "findfs", "haproxy", "ip", "journalctl", "keepalived", "kubeadm", "kubectl",
-    "kubelet", "mkfs.ext4", "modprobe", "mount", "mountpoint", "nft", "openssl", "ss", "ssh",
-    "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
+    "apt-get", "apt-mark", "blkid", "containerd", "crictl", "ctr", "curl", "df", "dpkg",
+    "dpkg-query", "e2fsck", "findfs", "haproxy", "ip", "journalctl", "keepalived", "kubeadm",
+    "kubectl", "kubelet", "mkfs.ext4", "modprobe", "mount", "mountpoint", "nft", "openssl",
+    "ss", "ssh", "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
 )  # fmt: skip
 
 FAKE = Path(__file__).with_name("fake.sh")

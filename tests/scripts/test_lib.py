@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,40 @@ def test_a_run_that_loses_its_connection_ends_as_interrupted(machine: Machine) -
     assert not machine.has("continued")
     assert machine.has("cleaned")
     assert machine.lib(f"lock; {write}; changed {path} && echo changed").stdout == "changed\n"
+
+
+@pytest.fixture
+def journald(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The socket of the journal; the path of one has few bytes."""
+    path = machine.place("run/systemd/journal/stdout")
+    path.unlink()
+    monkeypatch.chdir(path.parent)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path.name)
+        yield
+
+
+@pytest.mark.usefixtures("journald")
+def test_a_program_outlives_the_connection_of_its_run(machine: Machine) -> None:
+    program = f"sleep 0.3; echo one; sleep 0.1; echo two && touch {machine.root}/ended"
+    after = f"log next; touch {machine.root}/continued"
+    cut = machine.lib(f"exec 2> >(head -n 1 >&2); run bash -c '{program}'; {after}")
+    assert cut.status == 141
+    assert machine.has("ended")
+    assert machine.journal.endswith("one\ntwo\n")
+    assert not machine.has("continued")
+
+
+@pytest.mark.usefixtures("journald")
+@pytest.mark.parametrize("status", [0, 7])
+def test_the_status_is_that_of_the_program_whose_output_reaches_no_one(
+    machine: Machine, status: int
+) -> None:
+    program = f"sleep 0.3; echo one; exit {status}"
+    result = machine.lib(
+        f"exec 2> >(head -n 1 >&2); run bash -c '{program}' || code=$?; echo ${{code:-0}}"
+    )
+    assert result.stdout == f"{status}\n"
 
 
 def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
@@ -160,6 +196,18 @@ def test_packages_are_installed_only_for_what_is_missing(machine: Machine) -> No
     machine.lib("need_packages bash=bash surely-not-there=some-package")
     assert len(machine.called("update")) == 1
     assert machine.called("install")[0].endswith("install --no-install-recommends some-package")
+
+
+def test_an_interrupted_installation_is_completed_before_the_next_one(machine: Machine) -> None:
+    install = "need_packages surely-not-there=some-package"
+    machine.lib(install)
+    assert machine.called("dpkg ") == []
+    machine.place("var/lib/dpkg/updates/0001")
+    machine.answer("^dpkg --force-confold --configure -a", status=2, complains="lock is held")
+    result = machine.lib(install)
+    assert result.status == 0, result
+    assert "lock is held" in result.log
+    machine.order("dpkg --force-confold --configure -a", "install --no-install-recommends")
 
 
 def test_a_second_run_waits_for_the_first(machine: Machine) -> None:

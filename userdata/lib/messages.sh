@@ -50,9 +50,10 @@ run() {
   return "${statuses[0]}"
 }
 
+# journal: a program that is at work, dpkg for example, outlives the connection of this run.
 journal() {
-  if [[ -S /run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
-    tee /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
+  if [[ -S $ROOT/run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
+    tee -p /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
   else
     cat >&2
   fi

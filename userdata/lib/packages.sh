@@ -15,9 +15,17 @@ need_packages() {
 # apt_install [OPTION...] PACKAGE...
 apt_install() {
   log "installing $*"
+  configure_interrupted
   "$APT_UPDATED" || apt_update
   apt_get install --no-install-recommends "$@" ||
     die "apt could not install $*: see the lines above"
+}
+
+# configure_interrupted: what a lost connection or a power cut has left; apt refuses all until then.
+configure_interrupted() {
+  compgen -G "$ROOT/var/lib/dpkg/updates/[0-9]*" >/dev/null || return 0
+  # Where dpkg is at work instead, this fails, and apt waits.
+  run env DEBIAN_FRONTEND=noninteractive dpkg --force-confold --configure -a || true
 }
 
 apt_update() {
