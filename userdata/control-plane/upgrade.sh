@@ -17,6 +17,7 @@ upgrade() {
   [[ $newest == "$KUBERNETES_VERSION" ]] ||
     die "this control plane runs $running: Kubernetes cannot go back to $KUBERNETES_VERSION"
   wait_for_own_api
+  remove_kubeadm_copies # of an interrupted upgrade: this control plane works without them
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
     sed -n 's/^kubernetesVersion: *//p') || die "kubeadm's configuration in the cluster could not be read"
@@ -29,4 +30,5 @@ upgrade() {
   complete_certificates
   install_programs # restarts the kubelet
   wait_for_own_api
+  remove_kubeadm_copies
 }

@@ -78,7 +78,7 @@ refresh_kubelet_config() {
   [[ ! -e $pending ]] || before='' # an earlier run was interrupted: it may not have restarted the kubelet
   : >"$pending"
   run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
-  rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-kubelet-config* # kubeadm keeps a copy of every run
+  remove_kubeadm_copies
   hide_kubelet_config
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
     log "restarting the kubelet"
@@ -86,6 +86,11 @@ refresh_kubelet_config() {
   fi
   wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
   rm -f -- "$pending"
+}
+
+# kubeadm keeps copies of what each run changes; an upgrade's has all of etcd's data.
+remove_kubeadm_copies() {
+  rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-*
 }
 
 # kubeadm lets everyone read the kubelet's configuration.

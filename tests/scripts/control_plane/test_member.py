@@ -244,6 +244,30 @@ def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     assert not machine.called("upgrade apply")
 
 
+COPIES_DATA = """
+import pathlib, shutil
+kubernetes = pathlib.Path(here, "../root/etc/kubernetes")
+assert not list(kubernetes.glob("tmp/kubeadm-*"))
+shutil.copytree(kubernetes / "pki", kubernetes / "tmp/kubeadm-backup-etcd-2026-11-23/etcd")
+"""
+
+
+def test_copies_of_etcds_data_stay_only_while_an_upgrade_may_need_them(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.place("etc/kubernetes/tmp/kubeadm-backup-etcd-2026-07-01/etcd/member/snap/db")
+    machine.place("etc/kubernetes/tmp/mine")
+    machine.answer("^kubeadm upgrade apply", does=COPIES_DATA)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert machine.called("kubeadm upgrade apply")
+    assert [path.name for path in (machine.root / "etc/kubernetes/tmp").iterdir()] == ["mine"]
+    machine.answer("^kubeadm upgrade apply", does=COPIES_DATA, status=1)
+    assert configure(machine).status == 1
+    assert machine.has("etc/kubernetes/tmp/kubeadm-backup-etcd-2026-11-23")
+
+
 def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
     make: Callable[..., Machine],
 ) -> None:
