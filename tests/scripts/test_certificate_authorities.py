@@ -259,6 +259,21 @@ def test_the_new_ones_issue_and_old_clients_can_follow(make: Callable[..., Machi
     assert restarted(machine) == []
 
 
+def test_one_that_joined_with_both_and_the_old_issuer_comes_to_the_same_end(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    result = library(machine, "copy_authorities; complete_certificates; forget_changes")
+    assert result.status == 0, result
+    assert library(machine, "authorities forget").status == 1
+    result = library(machine, "authorities issue; authorities forget; forget_changes")
+    assert result.status == 0, result
+    for name in NAMES:
+        assert certificates(machine, f"{name}.crt") == [NEW[name].certificate]
+    library(machine, "authorities issue; authorities forget")
+    assert restarted(machine) == []
+
+
 def test_no_one_issues_before_it_trusts(make: Callable[..., Machine]) -> None:
     result = library(kept(make), "authorities issue")
     assert result.status == 1
@@ -457,10 +472,26 @@ def test_everyone_is_asked_before_anyone_forgets(gateway: Machine) -> None:
     result = rotate(gateway, "forget")
     assert result.status == 0, result
     assert steps(gateway) == [
+        *(("issue", each) for each in CONTROL_PLANES),
+        *(("certificates", each) for each in EVERY),
         *(("check", each) for each in EVERY),
         *(("forget", each) for each in CONTROL_PLANES),
         *(("trust", each) for each in WORKERS),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fails", "last"),
+    [("10.8.0.22 .*issue", "issue"), ("10.8.0.31 .*certificates", "certificates")],
+)
+def test_who_came_late_and_does_not_get_new_certificates_stops_the_end(
+    gateway: Machine, fails: str, last: str
+) -> None:
+    gateway.answer(f"^ssh .*{fails}", status=1)
+    result = rotate(gateway, "forget")
+    assert result.status == 1
+    assert "the next pulumi up continues" in result.log
+    assert steps(gateway)[-1][0] == last
 
 
 @pytest.mark.parametrize("fails", ["debian@10.8.0.200 .*authorities check", "10.8.0.21 .*check"])

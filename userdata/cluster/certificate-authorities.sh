@@ -2,7 +2,8 @@
 # The certificate authorities of the cluster. Runs on the active gateway, which learns no private key.
 #
 #   certificate-authorities.sh rotate   what PHASE says: `issue` has the newest CAs trusted, and then issue
-#                                       all that machines serve and use; `forget` has nothing accept others
+#                                       all that machines serve and use; `forget` has nothing accept others,
+#                                       when those that came since then have done the same
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -40,19 +41,28 @@ issue() {
   in_turn authorities issue
   step "part 3 of 3: the kubelets have certificates of the new CAs"
   restart_metrics_server
-  MEANWHILE=approve_serving_certificates on_every_node authorities certificates
-  refuse_failed "have no certificates of the new CA"
+  issue_to_kubelets
 }
 
 forget() {
   refuse_other_control_planes "would not forget the old CAs"
   refuse_unknown_nodes "it would not forget the old CAs"
-  step "part 1 of 2: everything is of the new CAs"
+  # Machines that joined when `issue` had ended, in a repetition of its update, began with the old CAs.
+  step "part 1 of 3: machines that came later issue with the new CAs too, and have certificates of them"
+  in_turn authorities issue
+  issue_to_kubelets
+  step "part 2 of 3: everything is of the new CAs"
   on_every_node authorities check
   refuse_failed "have certificates of the old CAs"
-  step "part 2 of 2: nothing accepts the old CAs"
+  step "part 3 of 3: nothing accepts the old CAs"
   in_turn authorities forget
   on_workers trust
+}
+
+# issue_to_kubelets: those that have certificates of the new CA do nothing.
+issue_to_kubelets() {
+  MEANWHILE=approve_serving_certificates on_every_node authorities certificates
+  refuse_failed "have no certificates of the new CA"
 }
 
 # on_workers STEP: of their kubelets; those of control planes follow with the rest.
