@@ -101,6 +101,18 @@ def test_the_status_is_that_of_the_program_whose_output_reaches_no_one(
     assert result.stdout == f"{status}\n"
 
 
+@pytest.mark.usefixtures("journald")
+def test_in_a_unit_a_programs_output_goes_to_its_journal(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unit:
+        port = unit.getsockname()[1]
+        result = machine.lib(f"exec 2<>/dev/tcp/127.0.0.1/{port}; run echo said")
+        assert result.status == 0
+        with unit.accept()[0] as connection, connection.makefile() as text:
+            said = text.read()
+    assert said.endswith("said\n")
+    assert "/dev/stderr" not in said
+
+
 def test_hosts_keep_what_others_wrote_and_are_stable(machine: Machine) -> None:
     machine.place("etc/hosts", "127.0.0.1 localhost\n10.0.0.1 theirs\n")
     machine.lib("load_env\nwrite_hosts")

@@ -52,7 +52,8 @@ run() {
 
 # journal: a program that is at work, dpkg for example, outlives the connection of this run.
 journal() {
-  if [[ -S $ROOT/run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
+  # In a unit, standard error is a socket of the journal, which cannot be opened again.
+  if [[ ! -S /dev/stderr && -S $ROOT/run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
     tee -p /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
   else
     cat >&2
