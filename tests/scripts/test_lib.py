@@ -341,6 +341,14 @@ def test_apt_goes_through_the_proxy(machine: Machine) -> None:
     assert result.stdout == ""
 
 
+def test_the_settings_of_a_proxy_are_not_run(machine: Machine) -> None:
+    proxy = f"http://me:a$b&c;touch {machine.root}/run-$(id)'=@proxy:3128"
+    machine.write("proxy.env", f"# the proxy\nHTTP_PROXY={proxy}\nNO_PROXY=localhost\n")
+    result = machine.lib("with_proxy printenv http_proxy no_proxy; with_proxy true")
+    assert result.stdout == f"{proxy}\nlocalhost\n"
+    assert [path.name for path in machine.root.glob("run*")] == ["run"]
+
+
 def test_units_are_only_enabled_where_systemd_does_not_run(machine: Machine) -> None:
     (machine.root / "run/systemd/system").rmdir()
     machine.answer("^systemctl is-enabled", status=1)

@@ -42,10 +42,12 @@ apt_get() {
 
 # with_proxy COMMAND...: for what is outside, where perhaps only the proxy leads.
 with_proxy() (
+  local line
   if [[ -r $FOLDER/proxy.env ]]; then
-    set -a
-    # shellcheck source=/dev/null
-    source "$FOLDER/proxy.env"
+    # No shell script: systemd reads it too, and nothing in it is quoted.
+    while IFS= read -r line; do
+      [[ ! $line =~ ^[A-Z_]+= ]] || export "${line?}"
+    done <"$FOLDER/proxy.env"
     # apt and curl look for the small ones.
     export http_proxy=${HTTP_PROXY:-} https_proxy=${HTTPS_PROXY:-} no_proxy=${NO_PROXY:-}
   fi
