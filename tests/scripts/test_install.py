@@ -229,6 +229,30 @@ class TestPrograms:
         install(machine)
         assert {(machine.root / unit).stat().st_mode & 0o777 for unit in units} == {0o600}
 
+    KEY = "etc/apt/keyrings/kubernetes.asc"
+    DOWNLOADED = "open(sys.argv[sys.argv.index('-o') + 1], 'w').write('new key')"
+
+    def test_a_key_is_as_new_as_what_it_verifies(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        machine.place(self.KEY, "expired key")
+        as_installed(machine, "v1.36.2")
+        machine.answer("^curl", does=self.DOWNLOADED)
+        install(machine)
+        assert machine.read(self.KEY) == "new key"
+        machine.order("Release.key", "apt-get", "install --no-install-recommends")
+        as_installed(machine)
+        install(machine)
+        assert not machine.called("Release.key")
+
+    def test_without_a_new_key_the_last_one_is_tried(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        machine.place(self.KEY, "old key")
+        as_installed(machine, "v1.36.2")
+        machine.answer("^curl", does=self.DOWNLOADED, status=28)
+        install(machine)
+        assert machine.read(self.KEY) == "old key"
+        assert machine.called("kubelet=1.36.3-*")
+
     def test_a_key_that_cannot_be_downloaded_is_named(self, node: Callable[..., Machine]) -> None:
         machine = node()
         as_installed(machine, "v1.36.2")

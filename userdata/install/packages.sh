@@ -32,17 +32,20 @@ want_pinned() {
   run apt-mark hold "${@%%=*}"
 }
 
-# want_repository NAME KEY_URL LINE: a source of packages with its own signing key.
+# want_repository NAME KEY_URL LINE: a source of packages with its own signing key, which is asked for
+# each time: it gets another day on which it expires, and a mirror may have a key of its own.
 want_repository() {
   local key=$ROOT/etc/apt/keyrings/$1.asc list=$ROOT/etc/apt/sources.list.d/$1.list
   want_packages ca-certificates curl
-  if [[ ! -s $key ]]; then
-    mkdir -p -- "${key%/*}"
-    with_proxy run curl -fsSL --retry 5 --retry-connrefused -o "$key.new" "$2" ||
-      die "cannot download the signing key $2; without internet put the programs into $ARTIFACTS"
-    mv -- "$key.new" "$key"
+  mkdir -p -- "${key%/*}"
+  if with_proxy run curl -fsSL --retry 5 --retry-connrefused -o "$key.new" "$2"; then
+    put_in_place "$key.new" "$key" 0644
+  elif [[ -s $key ]]; then
+    log "cannot download the signing key $2: trying the one that is here"
+  else
+    die "cannot download the signing key $2; without internet put the programs into $ARTIFACTS"
   fi
   write_file "$list" 0644 "deb [signed-by=$key] $3"
   # shellcheck disable=SC2034 # apt_install looks at it
-  ! changed "$list" || APT_UPDATED=false
+  ! changed "$list" "$key" || APT_UPDATED=false
 }
