@@ -155,6 +155,13 @@ def test_a_join_is_not_finished_by_a_kubelet_that_the_cluster_refuses(worker: Ma
     assert not worker.has(f"{STATE}/member")
 
 
+def test_a_power_cut_during_a_join_does_not_hide_that_it_began(worker: Machine) -> None:
+    assert join(worker).status == 0
+    # The file, and its name in the folder.
+    folder = worker.root / STATE
+    worker.order(f"sync -- {folder}/attempt {folder}", "kubeadm join")
+
+
 def test_a_failed_join_is_repeated_from_the_start(worker: Machine) -> None:
     worker.answer("^kubeadm join", status=1, complains="no route\n", times=1)
     worker.answer("^journalctl .*kubelet", "kubelet says why\n")

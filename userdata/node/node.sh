@@ -18,7 +18,7 @@ begin_attempt() {
   mkdir -p -- "$STATE_DIR"
   rm -f -- "$STATE_DIR/member"
   write_file "$STATE_DIR/attempt" 0644 "$1"
-  sync -- "$STATE_DIR"
+  sync -- "$STATE_DIR/attempt" "$STATE_DIR"
 }
 
 end_attempt() {
