@@ -154,13 +154,15 @@ class Machine:
             size=size,
             volume_type=kind,
             availability_zone=self._zone,
+            # By it, `commands.recover` knows the volume from that of another cluster of this name.
+            metadata={"cluster": self._context.pki.cluster_id},
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
                 # holds: on every machine at once, before any of them has left the cluster. Another
-                # size is for volumes that are created from then on.
+                # size is for volumes that are created from then on, and so is the mark.
                 pulumi.ResourceOptions(
-                    ignore_changes=["availabilityZone", "size"],
+                    ignore_changes=["availabilityZone", "size", "metadata"],
                     protect=self._context.cluster.deletion_protection,
                 ),
             ),

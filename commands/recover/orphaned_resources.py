@@ -2,11 +2,15 @@
 
 Nothing can depend on such a resource: Pulumi creates what needs it only after it is in the state.
 So it is deleted, and the next run creates it again.
+
+Another stack may have a cluster of the same name in the project. Neutron refuses to delete its
+networks, routers and security groups, which are in use. What a service would delete all the same is
+told apart: by the cluster's mark, its security groups, its members or its addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 
 # A resource's inputs, as the state holds them.
 Inputs = Mapping[str, Any]
+# Metadata of servers and volumes: the ID of their cluster.
+_MARK = "cluster"
 # Seconds for Nova to delete a server; only then is its port free again.
 _SERVER_SECONDS = 300
 
@@ -63,6 +69,12 @@ def _orphaned(
 def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:
     """The name, and this project: Neutron shows an administrator those of all projects."""
     return {"name": inputs["name"], "project_id": cloud.current_project_id}
+
+
+def _marked(found: Iterable[Any], inputs: Inputs) -> Iterator[Any]:
+    """Those of the cluster that the killed run was creating."""
+    wanted = (inputs.get("metadata") or {}).get(_MARK)
+    return (each for each in found if (each.metadata or {}).get(_MARK) == wanted)
 
 
 def _networks(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
@@ -122,7 +134,9 @@ def _security_group_rules(cloud: Connection, inputs: Inputs) -> list[OrphanedRes
 
 
 def _ports(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
-    found = cloud.network.ports(**_own(cloud, inputs), network_id=inputs["networkId"])
+    listed = cloud.network.ports(**_own(cloud, inputs), network_id=inputs["networkId"])
+    # The network may be another cluster's too; security groups are not.
+    found = (port for port in listed if {*port.security_group_ids} == {*inputs["securityGroupIds"]})
     return _orphaned("port", found, cloud.network.delete_port)
 
 
@@ -142,16 +156,21 @@ def _servers(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
         cloud.compute.delete_server(server)
         cloud.compute.wait_for_delete(server, wait=_SERVER_SECONDS)
 
-    return _orphaned("server", cloud.compute.servers(name=f"^{inputs['name']}$"), delete)
+    found = _marked(cloud.compute.servers(name=f"^{inputs['name']}$"), inputs)
+    return _orphaned("server", found, delete)
 
 
 def _server_groups(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
-    found = (group for group in cloud.compute.server_groups() if group.name == inputs["name"])
+    found = (
+        group
+        for group in cloud.compute.server_groups()
+        if group.name == inputs["name"] and not group.member_ids
+    )
     return _orphaned("server group", found, cloud.compute.delete_server_group)
 
 
 def _volumes(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
-    found = cloud.block_storage.volumes(name=inputs["name"])
+    found = _marked(cloud.block_storage.volumes(name=inputs["name"]), inputs)
     return _orphaned("volume", found, cloud.block_storage.delete_volume)
 
 
@@ -176,6 +195,7 @@ def _records(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
             "DNS record", each.name, f"{zone}/{each.id}", partial(cloud.dns.delete_recordset, each)
         )
         for each in cloud.dns.recordsets(zone, name=inputs["name"], type=inputs["type"])
+        if each.records == inputs["records"]
     ]
 
 

@@ -14,10 +14,12 @@ from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
 from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.state import State
-from tests.unit.engine import run
+from tests.unit.engine import CLUSTER_ID, run
 
 SERVER = "openstack:compute/instance:Instance"
 RULE = "openstack:networking/secGroupRule:SecGroupRule"
+# What a killed run had requested, and the ID of its cluster.
+WORKER = {"name": "demo-worker-1", "metadata": {"cluster": "demo-1a", "role": "worker"}}
 # Created twice, it is still one: it only points an address at a port.
 IDEMPOTENT = {"openstack:networking/floatingIpAssociate:FloatingIpAssociate"}
 
@@ -31,9 +33,11 @@ class Cloud:
         self.network = self
 
     def servers(self, name: str) -> list[Thing]:
-        there = [Thing(id="old", name="demo-worker-1"), Thing(id="new", name="demo-worker-1")]
         assert name == "^demo-worker-1$"
-        return there
+        return [
+            Thing(id=server, name="demo-worker-1", metadata={"cluster": mark})
+            for server, mark in (("old", "demo-1a"), ("new", "demo-1a"), ("theirs", "demo-2b"))
+        ]
 
     def delete_server(self, server: Thing) -> None:
         self.deleted.append(server.id)
@@ -77,10 +81,69 @@ def test_a_backend_elsewhere_has_no_attributes_to_repair() -> None:
 
 def test_only_a_server_that_the_state_does_not_know_is_deleted() -> None:
     cloud: Any = Cloud()
-    (found,) = orphaned_resources.find(cloud, SERVER, {"name": "demo-worker-1"}, known=["old"])
+    (found,) = orphaned_resources.find(cloud, SERVER, WORKER, known=["old"])
     assert str(found) == "server demo-worker-1 (new)"
     found.delete()
     assert cloud.deleted == ["new"]
+
+
+def marked(name: str, cluster: str | None) -> Thing:
+    return Thing(id=name, name=name, metadata={} if cluster is None else {"cluster": cluster})
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed", "inputs", "there"),
+    [
+        (
+            "blockstorage/volume:Volume",
+            "block_storage.volumes",
+            {"name": "demo-control-plane-0-etcd", "metadata": {"cluster": "demo-1a"}},
+            [marked("ours", "demo-1a"), marked("theirs", "demo-2b"), marked("older", None)],
+        ),
+        (
+            "networking/port:Port",
+            "network.ports",
+            {"name": "demo-worker-0", "networkId": "shared", "securityGroupIds": ["a", "b"]},
+            [
+                Thing(id="ours", name="demo-worker-0", security_group_ids=["b", "a"]),
+                Thing(id="theirs", name="demo-worker-0", security_group_ids=["c", "d"]),
+            ],
+        ),
+        (
+            "compute/serverGroup:ServerGroup",
+            "compute.server_groups",
+            {"name": "demo-worker"},
+            [
+                Thing(id="ours", name="demo-worker", member_ids=[]),
+                Thing(id="theirs", name="demo-worker", member_ids=["a server"]),
+            ],
+        ),
+        (
+            "dns/recordSet:RecordSet",
+            "dns.recordsets",
+            {"name": "demo.", "type": "A", "zoneId": "zone", "records": ["198.51.100.7"]},
+            [
+                Thing(id="ours", name="demo.", records=["198.51.100.7"]),
+                Thing(id="theirs", name="demo.", records=["198.51.100.8"]),
+            ],
+        ),
+    ],
+)
+def test_what_another_cluster_of_the_same_name_has_is_left_alone(
+    kind: str, listed: str, inputs: dict[str, Any], there: list[Thing]
+) -> None:
+    cloud = MagicMock(**{f"{listed}.return_value": there})
+    found = orphaned_resources.find(cloud, f"openstack:{kind}", inputs, known=[])
+    assert [each.id.rpartition("/")[2] for each in found] == ["ours"]
+
+
+def test_servers_and_volumes_have_the_mark_of_their_cluster() -> None:
+    marks = [
+        each.inputs["metadata"]["cluster"]
+        for kind in (SERVER, "volume:Volume")
+        for each in run({"controlPlane": {"etcdVolume": {"size": 10}}}).all(kind).values()
+    ]
+    assert marks == [CLUSTER_ID] * 10
 
 
 def test_only_the_security_group_rule_that_was_requested_is_deleted() -> None:
