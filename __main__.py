@@ -27,13 +27,13 @@ cluster = cluster_of_stack()
 secrets = secrets_of_stack()
 previous = PreviousOutputs.of_this_stack()
 named = previous.check_name(cluster)
-if cluster.cloud_checks:
-    cloud.check(cluster)
+of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
 checked = previous.check(cluster, after=named)
 
 name = cluster.cluster_name
 phase = previous.authorities_phase(cluster)
 pki = Pki(name, cluster, phase=phase, ssh_private_key=secrets.ssh_private_key)
+previous.check_cluster_id(cluster, pki.cluster_id, of_this_name)
 previous.check_ssh_key([key.private for key in pki.ssh_keys])
 network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))
 

@@ -2,7 +2,7 @@
 
 import pulumi
 
-from cloud.checks import faults, warnings
+from cloud.checks import clusters, faults, warnings
 from cloud.endpoint import Endpoint, endpoint
 from cloud.login import login, login_variables
 from cloud.query import query
@@ -12,11 +12,14 @@ from config.models.cluster import Cluster
 __all__ = ["Endpoint", "check", "endpoint", "login_variables"]
 
 
-def check(cluster: Cluster) -> None:
+def check(cluster: Cluster) -> frozenset[str]:
     """Compare the configuration with what the cloud has and allows; warn of broken servers.
 
     The credentials are those of the OpenStack provider. What the cluster has already counts as
     its own: it is recognized by its names, and a floating IP by the port that it points at.
+
+    Returns:
+        The IDs of the clusters of this name: that of another stack has another one.
 
     Raises:
         ConfigError: with every fault; each names the key, its value, and what to set instead.
@@ -28,3 +31,4 @@ def check(cluster: Cluster) -> None:
     if found:
         about = "this cloud cannot host the configuration (`cloudChecks: false` skips the checks)"
         raise ConfigError(found, about)
+    return clusters.of_this_name(cluster, facts)

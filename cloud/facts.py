@@ -32,11 +32,13 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that this cluster has already: cores, memory in MiB."""
+    """A server whose name begins with that of the cluster: cores, memory in MiB."""
 
     name: str
     cores: int
     memory: int
+    cluster_id: str = ""
+    """The ID of its cluster, which is in its metadata."""
     error: str | None = None
     """Nova's reason for the state ERROR, which may be empty; None in any other state."""
 

@@ -105,6 +105,7 @@ def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
                 name=each.name,
                 cores=each.flavor.vcpus,
                 memory=each.flavor.ram,
+                cluster_id=(each.metadata or {}).get("cluster", ""),
                 error=(each.fault or {}).get("message", "") if each.status == "ERROR" else None,
             )
             for each in cloud.compute.servers(name=f"^{_prefix(cluster)}")

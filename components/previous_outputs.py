@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pulumi
@@ -85,6 +86,24 @@ class PreviousOutputs:
             return found.value
 
         return self._last.apply(phase)
+
+    def check_cluster_id(
+        self, cluster: Cluster, own: pulumi.Output[str], of_this_name: AbstractSet[str]
+    ) -> None:
+        """Refuse, in the preview of a new cluster, the name of another stack's cluster.
+
+        Args:
+            cluster: the configuration.
+            own: the ID of this stack's cluster; it may be known before the first good update.
+            of_this_name: the IDs of the clusters of this name in the project.
+        """
+        if pulumi.runtime.is_dry_run():
+            pulumi.Output.all(self._last, own).apply(
+                lambda values: refused_changes.check_cluster_id(
+                    values[0], cluster, own=values[1], of_this_name=of_this_name
+                ),
+                run_with_unknowns=True,
+            )
 
     def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.

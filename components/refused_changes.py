@@ -75,6 +75,21 @@ def check(last: LastOutputs, cluster: Cluster) -> None:
     _check_host_keys(last, cluster)
 
 
+def check_cluster_id(
+    last: LastOutputs, cluster: Cluster, *, own: object, of_this_name: AbstractSet[str]
+) -> None:
+    """Refuse, for a new cluster, the name of another stack's, whose ID is not its own."""
+    # An ID that is still to be made is no text.
+    others = sorted(of_this_name - {own if isinstance(own, str) else ""})
+    if last.machines or not others:
+        return
+    problem = (
+        f"this project has servers of another cluster of this name, {', '.join(others)}; set "
+        "another name, or delete them if no stack has them"
+    )
+    raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
+
+
 def check_ssh_key(known: str | None, *keys: object) -> None:
     """Refuse a key other than the one that machines got, whose checksum is `known`."""
     # A key that is still to be made, in place of one that left the configuration, is no text.

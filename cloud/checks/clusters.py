@@ -1,4 +1,4 @@
-"""Other clusters of this program in the project; the ports of their VIPs describe them."""
+"""Other clusters of this program in the project, by the ports of their VIPs and their servers."""
 
 from collections.abc import Collection, Iterator
 from ipaddress import IPv4Network
@@ -27,6 +27,15 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                 f"overlaps with {network} of the cluster {vip_name.removesuffix(VIP_SUFFIX)} in "
                 f"this project; {_proposal(cluster, others.values())}",
             )
+
+
+def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:
+    """The IDs of the clusters of this name that have servers; an ID is the name and a sum."""
+    return frozenset(
+        server.cluster_id
+        for server in facts.servers
+        if server.cluster_id.rpartition("-")[0] == cluster.cluster_name
+    )
 
 
 def _host_cidr(port: Port) -> IPv4Network | None:

@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 import pytest
 from openstack.exceptions import ForbiddenException
 
-from cloud.checks import faults, warnings
+from cloud.checks import clusters, faults, warnings
 from cloud.facts import (
     UNLIMITED,
     CloudNetwork,
@@ -268,6 +268,14 @@ class TestOtherClusters:
         existing = {"network": "tenant", "subnet": "tenant-v4"}
         [line] = told(replace(CLOUD, ports=(port,), subnets=None), existingNetwork=existing)
         assert line.endswith("choose another part of the subnet tenant-v4")
+
+
+def test_a_cluster_of_the_same_name_is_known_by_the_mark_of_its_servers() -> None:
+    marks = ("demo-1a2b3c4d", "demo-1a2b3c4d", "demo-eu-1a2b3c4d", "")
+    servers = tuple(
+        Server(name="demo-worker-0", cores=2, memory=4096, cluster_id=mark) for mark in marks
+    )
+    assert clusters.of_this_name(cluster(), replace(CLOUD, servers=servers)) == {"demo-1a2b3c4d"}
 
 
 def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(

@@ -11,9 +11,21 @@ import pytest
 from pulumi.output import UNKNOWN
 
 from components import previous_outputs, refused_changes
+from components.refused_changes import LastOutputs
 from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
-from tests.unit.engine import COMMAND, GATEWAYS, MINIMAL, NODES, SERVER, files, node_env, run
+from config.load import load
+from tests.unit.engine import (
+    CLUSTER_ID,
+    COMMAND,
+    GATEWAYS,
+    MINIMAL,
+    NODES,
+    SERVER,
+    files,
+    node_env,
+    run,
+)
 from tests.unit.program.settings import BUCKET
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -37,6 +49,38 @@ def test_the_cloud_checks_name_their_faults_before_the_outputs_do(
     changed = {"podCidr": "10.128.0.0/16", "cloudChecks": True}
     with pytest.raises(ConfigError, match=r"etcdVolume\.size = 3: two"):
         run(changed, existing=NODES, made_with={"podCidr": "10.244.0.0/16"}, preview=True)
+
+
+NO_OUTPUTS = LastOutputs(
+    machines=frozenset(),
+    kubernetes_version=None,
+    ssh_key_sum=None,
+    immutable_settings={},
+    host_keys=None,
+    authorities=None,
+)
+
+
+def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = {"demo-0badcafe"}
+    monkeypatch.setattr("cloud.check", lambda _: frozenset(there))
+    # With the checks on, a preview asks the API whether it is there.
+    monkeypatch.setattr("components.addons.when_it_answers", lambda kubeconfig: kubeconfig)
+    with pytest.raises(ConfigError, match=r"clusterName = demo: .* of this name, demo-0badcafe;"):
+        run({"cloudChecks": True}, preview=True)
+    # One that lives already cannot change its name any more.
+    assert run({"cloudChecks": True}, existing=NODES, preview=True).resources
+    # Servers of its own, by an update that failed.
+    there.clear()
+    there.add(CLUSTER_ID)
+    assert run({"cloudChecks": True}, preview=True).resources
+    # Before its first update it has no ID.
+    with pytest.raises(ConfigError, match=CLUSTER_ID):
+        refused_changes.check_cluster_id(
+            NO_OUTPUTS, load(MINIMAL, "demo"), own=UNKNOWN, of_this_name=there
+        )
 
 
 def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
