@@ -9,14 +9,16 @@ so do their snapshots.
 
 from __future__ import annotations
 
-import contextlib
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from openstack.connection import Connection
-from openstack.exceptions import ConflictException
+from openstack.exceptions import HttpException
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from config.errors import ConfigError
 
@@ -41,6 +43,20 @@ def clean_up(cloud: Connection, cluster_id: str, *, keep_volumes: bool = False) 
     ]
 
 
+def _deleted(what: str, delete: Callable[[], object]) -> str:
+    """The description of what is to be deleted, with the reason if the service refuses it now.
+
+    It may not refuse in a later round: what uses the resource may be gone by then.
+    """
+    try:
+        delete()
+    except HttpException as refusal:
+        if refusal.source != "Client":
+            raise
+        return f"{what} (refused: {refusal.details or refusal})"
+    return what
+
+
 def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     if not cloud.has_service("load-balancer"):
         return []
@@ -49,11 +65,13 @@ def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     # Without the project, an administrator would see those of all projects, here and below.
     listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
     ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
-    for balancer in ours:
+
+    def delete(balancer: Any) -> None:  # noqa: ANN401
         # In any other state Octavia refuses; the next round tries again.
         if balancer.provisioning_status in ("ACTIVE", "ERROR"):
             cloud.load_balancer.delete_load_balancer(balancer, cascade=True)
-    return [f"load balancer {balancer.name}" for balancer in ours]
+
+    return [_deleted(f"load balancer {each.name}", partial(delete, each)) for each in ours]
 
 
 def _floating_ips(cloud: Connection, cluster_id: str) -> list[str]:
@@ -61,9 +79,10 @@ def _floating_ips(cloud: Connection, cluster_id: str) -> list[str]:
     mark = f" from cluster {cluster_id}"
     listed = cloud.network.ips(project_id=cloud.current_project_id)
     ours = [address for address in listed if (address.description or "").endswith(mark)]
-    for address in ours:
-        cloud.network.delete_ip(address)
-    return [f"floating IP {address.floating_ip_address}" for address in ours]
+    delete = cloud.network.delete_ip
+    return [
+        _deleted(f"floating IP {each.floating_ip_address}", partial(delete, each)) for each in ours
+    ]
 
 
 def _security_groups(cloud: Connection, cluster_id: str) -> list[str]:
@@ -71,11 +90,9 @@ def _security_groups(cloud: Connection, cluster_id: str) -> list[str]:
     mark = f" Service LoadBalancer in cluster {cluster_id}"
     listed = cloud.network.security_groups(project_id=cloud.current_project_id)
     ours = [group for group in listed if (group.description or "").endswith(mark)]
-    for group in ours:
-        # Ports of nodes that are being deleted may still use it.
-        with contextlib.suppress(ConflictException):
-            cloud.network.delete_security_group(group)
-    return [f"security group {group.name}" for group in ours]
+    # Neutron refuses while ports of nodes that are being deleted still use it.
+    delete = cloud.network.delete_security_group
+    return [_deleted(f"security group {each.name}", partial(delete, each)) for each in ours]
 
 
 def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
@@ -85,14 +102,20 @@ def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
     volumes = [volume for volume in volumes if volume.id not in stay]
     snapshots = [s for s in storage.snapshots() if _ours(s.metadata, cluster_id)]
     snapshots = [snapshot for snapshot in snapshots if snapshot.volume_id not in stay]
-    for snapshot in snapshots:
+
+    def delete_snapshot(snapshot: Any) -> None:  # noqa: ANN401
         if snapshot.status != "deleting":
             storage.delete_snapshot(snapshot.id)
-    # Volumes go after their snapshots, in a later round.
-    for volume in [] if snapshots else volumes:
-        if volume.status in ("available", "error"):
+
+    def delete_volume(volume: Any) -> None:  # noqa: ANN401
+        # Volumes go after their snapshots, in a later round.
+        if not snapshots and volume.status in ("available", "error"):
             storage.delete_volume(volume.id)
-    return [f"snapshot {s.name}" for s in snapshots] + [f"volume {v.name}" for v in volumes]
+
+    return [
+        *(_deleted(f"snapshot {each.name}", partial(delete_snapshot, each)) for each in snapshots),
+        *(_deleted(f"volume {each.name}", partial(delete_volume, each)) for each in volumes),
+    ]
 
 
 def volumes_of(cloud: Connection, cluster_id: str) -> list[Any]:
@@ -122,15 +145,20 @@ def servers(cloud: Connection, cluster_id: str) -> list[str]:
 def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     """Clean up until nothing is left; returns the exit status.
 
-    1 when something is left, the login fails, or the cluster has servers and so may be alive.
+    1 when something is left, the cloud does not answer, or the cluster has servers and so may be
+    alive.
     """
     try:
         # It does not see the stack's configuration; Pulumi puts the login into the environment.
-        cloud = connect(login(lambda _: None))
+        return _clean_up_all(connect(login(lambda _: None)), cluster_id, keep_volumes=keep_volumes)
     except ConfigError as error:
         print(error)
-        return 1
+    except CLOUD_ERRORS as error:
+        print(f"the cloud does not do what is asked: {error}; run this again")
+    return 1
 
+
+def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> int:
     if there := servers(cloud, cluster_id):
         print(f"nothing is deleted: delete the servers of {cluster_id} first: {', '.join(there)}")
         return 1

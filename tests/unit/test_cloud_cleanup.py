@@ -7,7 +7,8 @@ from types import SimpleNamespace as Thing
 from unittest.mock import MagicMock
 
 import pytest
-from openstack.exceptions import ConflictException
+from keystoneauth1.exceptions import ConnectFailure
+from openstack.exceptions import HttpException, SDKException
 
 from commands import cloud_cleanup
 
@@ -34,6 +35,12 @@ def listing(*things: Thing) -> Callable[..., list[Thing]]:
         return [each for each in things if project_id in (None, each.project)]
 
     return answer
+
+
+def refusal(status: int, why: str) -> HttpException:
+    """The answer of a service, as openstacksdk raises it."""
+    answer = MagicMock(status_code=status, headers={})
+    return HttpException(message="refused", response=answer, details=why)
 
 
 def balancer(status: str, project: str = "ours") -> Thing:
@@ -70,8 +77,8 @@ def test_a_security_group_in_use_is_deleted_in_a_later_round(
         return Thing(name=f"lb-sg-{cluster}", description=description, project="ours")
 
     cloud.network.security_groups = listing(group("demo"), group("other-demo"))
-    cloud.network.delete_security_group.side_effect = ConflictException
-    assert cloud_cleanup.clean_up(cloud, "demo") == ["security group lb-sg-demo"]
+    cloud.network.delete_security_group.side_effect = refusal(409, "in use")
+    assert cloud_cleanup.clean_up(cloud, "demo") == ["security group lb-sg-demo (refused: in use)"]
     assert cloud.network.delete_security_group.call_count == 1
 
 
@@ -110,6 +117,68 @@ def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
     else:
         assert sorted(deleted) == ["gone-id", "snapshot-id", "stays-id"]
         assert "kept" not in said
+
+
+@pytest.fixture
+def run(cloud: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Run the command on a cloud without servers, with no time to wait."""
+    cloud.compute.servers.return_value = []
+    cloud.has_service.return_value = False
+    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
+    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+    monkeypatch.setattr(cloud_cleanup, "PATIENCE", 0)
+    return lambda: cloud_cleanup.main("demo")
+
+
+def test_what_the_cloud_refuses_is_named_and_the_rest_deleted(
+    cloud: MagicMock, run: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def delete(name: str) -> None:
+        if name == "data-id":
+            raise refusal(400, "Volume has a snapshot")
+
+    storage = cloud.block_storage
+    storage.volumes.return_value = [volume("data"), volume("logs")]
+    storage.delete_volume.side_effect = delete
+    assert run() == 1
+    assert [call.args for call in storage.delete_volume.call_args_list] == [
+        ("data-id",),
+        ("logs-id",),
+    ]
+    said = capsys.readouterr().out
+    assert (
+        "not deleted after 0 s: volume data (refused: Volume has a snapshot), volume logs" in said
+    )
+
+
+def test_a_snapshot_that_is_still_being_made_is_deleted_in_a_later_round(
+    cloud: MagicMock, run: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloud_cleanup, "PATIENCE", 60)
+    snapshot = volume("nightly")
+    snapshot.volume_id = "data-id"
+    storage = cloud.block_storage
+    storage.snapshots.side_effect = [[snapshot], [snapshot], []]
+    storage.delete_snapshot.side_effect = [refusal(400, "its status must be available"), None]
+    assert run() == 0
+    assert storage.delete_snapshot.call_count == 2
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectFailure("no route"), SDKException("no route"), refusal(500, "no route")]
+)
+def test_a_cloud_that_does_not_answer_is_told_in_one_line(
+    cloud: MagicMock,
+    run: Callable[[], int],
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    cloud.block_storage.volumes.return_value = [volume("data")]
+    cloud.block_storage.delete_volume.side_effect = error
+    assert run() == 1
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("the cloud does not do what is asked: ")
 
 
 def test_nothing_is_deleted_while_the_cluster_has_servers(
