@@ -152,14 +152,15 @@ def connect(login: CloudLogin) -> Connection:
     Raises:
         ConfigError: naming the key that the credentials come from.
     """
-    from keystoneauth1.exceptions import ClientException, HttpError
+    from keystoneauth1.exceptions import HttpError
     from openstack.connection import Connection
-    from openstack.exceptions import SDKException
+
+    from cloud.errors import CLOUD_ERRORS
 
     try:
         cloud = Connection(config=resolve(login))
         cloud.authorize()
-    except (SDKException, ClientException) as error:
+    except CLOUD_ERRORS as error:
         refused = isinstance(error, HttpError) or "401" in str(error)
         problem = "refuses the credentials" if refused else "cannot be reached"
         fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")

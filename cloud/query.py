@@ -34,7 +34,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
         ConfigError: when the cloud cannot be reached, or refuses the credentials.
     """
     # The import takes half a second, which a run without cloud checks need not spend.
-    from openstack.exceptions import SDKException
+    from cloud.errors import CLOUD_ERRORS
 
     cloud = connect(login)
     services = frozenset(name for name in _OPTIONAL_SERVICES if cloud.has_service(name))
@@ -55,7 +55,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
         name, answer = question
         try:
             return answer(cloud, cluster)
-        except SDKException as error:
+        except CLOUD_ERRORS as error:
             warn(f"cloud checks: {name}: not checked, because the cloud did not answer: {error}")
             return {}
 

@@ -23,6 +23,7 @@ from openstack.connection import Connection
 from openstack.exceptions import ConflictException, NotFoundException
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.kubernetes_api import Administrator, patiently
 from config.errors import ConfigError
@@ -210,7 +211,7 @@ def main() -> int:
     try:
         with Administrator.of(os.environ["KUBECONFIG_TEXT"]).client() as api:
             fence(DeadNode(api, name, provider_id), name, stop_server)
-    except (ConfigError, StillRunningError) as error:
+    except (ConfigError, StillRunningError, *CLOUD_ERRORS) as error:
         print(
             f"{name} does not answer and may still run, so its pods stay: {error}. Run again when "
             "the cause is gone. Or make sure that the machine is off, for example with its "

@@ -14,6 +14,7 @@ import sys
 import httpx
 from openstack.connection import Connection
 
+from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.cloud_cleanup import KEEP_MARK, volumes_of
 from commands.kubernetes_api import Administrator, KubeconfigError, patiently
@@ -46,7 +47,7 @@ def mark(cloud: Connection, cluster_id: str, wanted: set[str] | None) -> list[st
 
 
 def main(cluster_id: str) -> int:
-    """Mark them; returns the exit status, 1 when the login fails."""
+    """Mark them; returns the exit status, 1 when the cloud does not answer."""
     try:
         # It does not see the stack's configuration; Pulumi puts the login into the environment.
         cloud = connect(login(lambda _: None))
@@ -61,8 +62,12 @@ def main(cluster_id: str) -> int:
             f"the Kubernetes API of {cluster_id} does not say which volumes to retain ({problem}): "
             "every volume of the cluster is kept"
         )
-    for name in mark(cloud, cluster_id, wanted):
-        print(f"keeping volume {name}")
+    try:
+        for name in mark(cloud, cluster_id, wanted):
+            print(f"keeping volume {name}")
+    except CLOUD_ERRORS as error:
+        print(f"not every volume of {cluster_id} is marked: {error}; run this again")
+        return 1
     return 0
 
 

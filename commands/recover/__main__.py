@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from openstack.exceptions import SDKException
-
+from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
@@ -29,7 +28,7 @@ def main() -> int:
         return _recover(
             State(stack=arguments.stack, config_file=arguments.config_file), yes=arguments.yes
         )
-    except (PulumiError, ConfigError, SDKException) as error:
+    except (PulumiError, ConfigError, *CLOUD_ERRORS) as error:
         print(error, file=sys.stderr)
         return 1
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from unittest.mock import MagicMock
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure
 from openstack.exceptions import ConflictException, NotFoundException
 
 from commands import fence
@@ -174,6 +175,17 @@ def test_while_the_server_may_run_its_pods_stay(
     said = capsys.readouterr().err
     assert f"Nova does not stop its server the-server, which is {status}" in said
     assert f"kubectl taint node {NODE} {fence.OUT_OF_SERVICE}=nodeshutdown:NoExecute" in said
+
+
+def test_while_nova_does_not_answer_its_pods_stay(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead()
+    nova = MagicMock()
+    nova.compute.get_server.side_effect = ConnectFailure("no route")
+    assert run(nova) == 1
+    assert Api.log == []
+    assert "may still run, so its pods stay: no route." in capsys.readouterr().err
 
 
 def test_the_word_of_a_person_is_enough(run: Callable[..., int]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure
 
 from commands import keep_volumes
 from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
@@ -75,6 +76,20 @@ def test_volumes_of_the_cluster_that_are_retained_are_marked(
     monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
     assert keep_volumes.main("demo-1a") == 0
     assert marked(cloud) == {"retained"}
+
+
+def test_a_cloud_that_does_not_answer_is_told_in_one_line(
+    cloud: MagicMock,
+    api: str,
+    pem: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cloud.block_storage.set_volume_metadata.side_effect = ConnectFailure("no route")
+    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
+    assert keep_volumes.main("demo-1a") == 1
+    said = capsys.readouterr().out
+    assert said == "not every volume of demo-1a is marked: no route; run this again\n"
 
 
 def test_without_an_answer_every_volume_of_the_cluster_is_marked(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace as Thing
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure
 
 from cloud.login import login
 from commands.recover import orphaned_resources
@@ -224,6 +226,23 @@ def test_the_login_is_that_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None
     state = State(stack="demo", config_file=None)
     assert state.provider_config() == {"cloud": "mine", "password": "hidden"}
     assert login(state.provider_config().get, {}).value == "mine"
+
+
+def test_a_cloud_that_does_not_answer_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud = MagicMock()
+    cloud.compute.servers.side_effect = ConnectFailure("no route")
+    begun = {"urn": "a::demo-worker-1", "type": SERVER, "inputs": WORKER}
+    operation = {"type": "creating", "resource": begun}
+    exported = json.dumps({"url": "s3://bucket", "deployment": {"pending_operations": [operation]}})
+    monkeypatch.setattr("commands.recover.state.pulumi", lambda *_, stdin=None: exported)
+    monkeypatch.setattr(State, "provider_config", lambda _: {})
+    monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
+    monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes"])
+    assert main() == 1
+    assert capsys.readouterr().err == "no route\n"
 
 
 def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
