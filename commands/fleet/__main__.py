@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -175,6 +177,18 @@ def _hours(text: str) -> int:
     return hours
 
 
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}; quote it as in a shell") from None
+    if not words or shutil.which(words[0]) is None:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no command here; set a program that can be run, with its arguments"
+        )
+    return words
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.fleet", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -200,7 +214,10 @@ def _arguments() -> argparse.Namespace:
     waves.add_argument("--to", required=True, metavar="VERSION", help="such as v1.36.4")
     waves.add_argument("--wave", type=_number, default=1, help="so many at a time; default: 1")
     waves.add_argument(
-        "--check", metavar="COMMAND", help="must succeed with each upgraded cluster's KUBECONFIG"
+        "--check",
+        type=_command,
+        metavar="COMMAND",
+        help="must succeed with each upgraded cluster's KUBECONFIG",
     )
     waves.add_argument("--yes", action="store_true", help="do not ask")
     adding = commands.add_parser("add", help="let the operator of the admin cluster run a cluster")

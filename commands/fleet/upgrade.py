@@ -69,7 +69,11 @@ def preview(stacks: Sequence[str], version: str, console: Console) -> None:
 
 
 def run(
-    stacks: Sequence[str], version: str, wave: int, check: str | None, console: Console
+    stacks: Sequence[str],
+    version: str,
+    wave: int,
+    check: Sequence[str] | None,
+    console: Console,
 ) -> None:
     """Upgrade so many clusters at a time, the next ones only if all of them are healthy.
 
@@ -168,7 +172,7 @@ def _update(stack: str, version: str) -> str | None:
     return None if status == 0 else f"`pulumi up` failed: {_log(stack)} says why"
 
 
-def _problem(stack: str, version: str, check: str | None) -> str | None:
+def _problem(stack: str, version: str, check: Sequence[str] | None) -> str | None:
     """All that keeps an upgraded cluster from being healthy, in one line; or None."""
     try:
         known = outputs(stack)
@@ -178,23 +182,27 @@ def _problem(stack: str, version: str, check: str | None) -> str | None:
     if faults:
         return f"not healthy: {'; '.join(faults)}"
     if check is not None and not _passes(check, known["kubeconfig"], _log(stack)):
-        return f"`{check}` failed: {_log(stack)} says why"
+        return f"`{shlex.join(check)}` failed: {_log(stack)} says why"
     return None
 
 
-def _passes(check: str, kubeconfig: str, log: Path) -> bool:
+def _passes(check: Sequence[str], kubeconfig: str, log: Path) -> bool:
     with tempfile.TemporaryDirectory() as folder, log.open("a") as output:
         file = Path(folder, "kubeconfig")
         file.touch(mode=0o600)
         file.write_text(kubeconfig)
-        result = subprocess.run(  # noqa: S603 - as the user asks
-            shlex.split(check),
-            env={**os.environ, "KUBECONFIG": str(file)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            check=False,
-        )
+        try:
+            result = subprocess.run(  # noqa: S603 - as the user asks
+                check,
+                env={**os.environ, "KUBECONFIG": str(file)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+            )
+        except OSError as error:
+            output.write(f"{error}\n")
+            return False
     return result.returncode == 0
 
 

@@ -204,6 +204,41 @@ def test_a_check_of_the_users_own_decides_with_the_clusters_kubeconfig(
 
 
 @pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ("smok fine", "argument --check: 'smok fine' is no command here; set a program that can"),
+        ("./missing.sh", "argument --check: './missing.sh' is no command here"),
+        ("smoke 'fine", "argument --check: smoke 'fine: No closing quotation; quote it as in a"),
+        ("", "argument --check: '' is no command here"),
+    ],
+)
+def test_a_check_that_cannot_be_run_is_refused_before_anything_changes(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check: str,
+    message: str,
+) -> None:
+    add(fleet, "a")
+    fleet.program("smoke", "#!/bin/sh\n")
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--check", check)
+    assert message in capsys.readouterr().err
+    assert not (fleet.folder / "calls").exists()
+    assert configured("a") == VERSION
+
+
+def test_a_check_that_the_system_cannot_start_has_failed(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(fleet, "a")
+    fleet.program("smoke", "#!/missing/sh\n")
+    assert run(monkeypatch, "--check", "smoke") == 1
+    assert "a: `smoke` failed: a-upgrade.log says why" in capsys.readouterr().out
+    assert "No such file or directory" in Path("a-upgrade.log").read_text()
+
+
+@pytest.mark.parametrize(
     ("path", "answer", "fault"),
     [
         ("/readyz", None, "its API answers 404 Not Found to /readyz"),
