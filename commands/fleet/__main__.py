@@ -29,6 +29,7 @@ from commands.fleet.stacks import StackError, names, outputs
 from commands.fleet.upgrade import UpgradeError
 from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
+from commands.question import agreed
 from config.errors import ConfigError
 
 # No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
@@ -112,8 +113,8 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     if not stacks:
         return 0
     upgrade.preview(stacks, version, console)
-    if not arguments.yes and not _agreed(f"Upgrade {', '.join(stacks)} to {version}?"):
-        print("nothing was changed; `--yes` does not ask", file=sys.stderr)
+    if not agreed(f"Upgrade {', '.join(stacks)} to {version}?", yes=arguments.yes):
+        print("nothing was changed", file=sys.stderr)
         return 1
     upgrade.run(stacks, version, arguments.wave, arguments.check, console)
     return 0
@@ -150,13 +151,6 @@ def _keep_logins(
         print(line.text, file=sys.stderr if line.failed else sys.stdout)
         status = 1 if line.failed else status
     return status
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def _number(text: str) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.pulumi_cli import PulumiError
+from commands.question import agreed
 from commands.recover import orphaned_resources
 from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.orphaned_resources import OrphanedResource
@@ -34,7 +35,8 @@ def main() -> int:
 
 
 def _recover(state: State, *, yes: bool) -> int:
-    if not _agreed(f"Remove the lock of {state.name}? No other run may be at work on it.", yes):
+    unlock = f"Remove the lock of {state.name}? No other run may be at work on it."
+    if not agreed(unlock, yes=yes):
         return 1
     for path in delete_empty_attributes(state.backend_url()):
         print(f"deleted {path}, which was written only half")
@@ -48,7 +50,7 @@ def _recover(state: State, *, yes: bool) -> int:
     found = _orphaned(state)
     for orphan in found:
         print(f"exists, but is not in the state: {orphan}")
-    if found and not _agreed("Delete what is not in the state?", yes):
+    if found and not agreed("Delete what is not in the state?", yes=yes):
         return 1
     for orphan in found:
         print(f"deleting {orphan}")
@@ -66,10 +68,6 @@ def _orphaned(state: State) -> list[OrphanedResource]:
         for begun in state.begun
         for orphan in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
     ]
-
-
-def _agreed(question: str, yes: bool) -> bool:
-    return yes or input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _arguments() -> argparse.Namespace:

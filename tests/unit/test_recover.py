@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace as Thing
@@ -243,6 +244,18 @@ def test_a_cloud_that_does_not_answer_is_told_in_one_line(
     monkeypatch.setattr("sys.argv", ["recover", "--yes"])
     assert main() == 1
     assert capsys.readouterr().err == "no route\n"
+
+
+def test_without_a_terminal_the_lock_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr("commands.recover.state.pulumi", lambda *words, **_: called.extend(words))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.argv", ["recover"])
+    assert main() == 1
+    assert called == []
+    assert "there is no one to ask: `--yes` does not ask" in capsys.readouterr().err
 
 
 def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
