@@ -179,7 +179,7 @@ def read(stack: str, image: str, resync: int) -> Cluster:
             "move it to a bucket ('An object store for all clusters' in docs/fleet.md)"
         )
     listed = json.loads(pulumi("config", "--json", "--show-secrets", "--stack", stack))
-    configuration = _configuration(stack, listed)
+    configuration = _configuration(stack, listed, backend)
 
     def provider(key: str) -> str | None:
         value: str | None = listed.get(f"{_PROVIDER}{key}", {}).get("value")
@@ -225,7 +225,7 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
         raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
 
 
-def _configuration(stack: str, listed: Mapping[str, Any]) -> Configuration:
+def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Configuration:
     """The keys of the stack's own file: those that are not there have the program's defaults."""
     file = configuration_file(stack)
     try:
@@ -250,8 +250,18 @@ def _configuration(stack: str, listed: Mapping[str, Any]) -> Configuration:
         else:
             values[short] = value
     return Configuration(
-        values=values, secrets=secrets, provider=document.get("secretsprovider") or "passphrase"
+        values=values, secrets=secrets, provider=_secrets_provider(document, backend)
     )
+
+
+def _secrets_provider(document: Mapping[str, Any], backend: str) -> str:
+    """The provider that the stack's file names, else the backend's own."""
+    if named := document.get("secretsprovider"):
+        return str(named)
+    # The salt of a passphrase is in the file. Pulumi Cloud's own provider leaves nothing there, and
+    # that of a bucket is a passphrase.
+    salted = "encryptionsalt" in document
+    return "default" if backend.startswith("http") and not salted else "passphrase"
 
 
 def _has_secret(value: object) -> bool:

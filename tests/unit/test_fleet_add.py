@@ -225,6 +225,33 @@ def test_another_secrets_provider_needs_no_passphrase(
     assert "PULUMI_CONFIG_PASSPHRASE" not in data(admin)
 
 
+@pytest.mark.parametrize(
+    ("backend", "salted", "provider"),
+    [
+        ("https://app.pulumi.com/me", False, "default"),
+        ("https://app.pulumi.com/me", True, "passphrase"),
+        (BUCKET, False, "passphrase"),
+    ],
+)
+def test_the_default_secrets_provider_of_pulumi_cloud_needs_no_passphrase(
+    admin: Objects,
+    fleet: Fleet,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    backend: str,
+    salted: bool,
+    provider: str,
+) -> None:
+    fleet.write("whoami---json-none", {"url": backend})
+    if not salted:
+        (checkout / "Pulumi.shop.yaml").write_text(yaml.safe_dump({"config": CONFIG}))
+    if provider == "default":
+        monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    assert add(monkeypatch) == 0
+    assert spec(admin)["secretsProvider"] == provider
+    assert ("PULUMI_CONFIG_PASSPHRASE" in data(admin)) == (provider == "passphrase")
+
+
 @pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
 def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
     admin: Objects,
