@@ -95,7 +95,7 @@ class Machine:
         # The only one that it accepts at first.
         self._first_ssh_key: pulumi.Output[str] = pulumi.Output.all(
             self.server.metadata, *(key.private for key in context.pki.ssh_keys)
-        ).apply(lambda values: values[int((values[0] or {}).get(_SSH_KEY, 1))])
+        ).apply(lambda values: _generation(values[1:], int((values[0] or {}).get(_SSH_KEY, 1))))
         # As the cloud controller writes it into the Node.
         self.provider_id: pulumi.Output[str] = self.server.id.apply(
             lambda server: f"openstack:///{server}"
@@ -269,6 +269,11 @@ class Machine:
             )
         )
         return pulumi.Output.secret(text)
+
+
+def _generation(keys: Sequence[str], number: int) -> str:
+    """The key of that generation; the last one if the user's own has taken the place of all."""
+    return keys[min(number, len(keys)) - 1]
 
 
 def _and(

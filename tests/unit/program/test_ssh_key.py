@@ -5,9 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+from pulumi.runtime.mocks import MockResourceArgs
 
 from config.errors import ConfigError
-from tests.unit.engine import COMMAND, GATEWAYS, NODES, Run, command, file_of, run, server
+from tests.unit.engine import (
+    COMMAND,
+    GATEWAYS,
+    NODES,
+    SERVER,
+    Cloud,
+    Run,
+    command,
+    file_of,
+    run,
+    server,
+)
 from tests.unit.program.settings import LOCAL, METAL_1, SSH_KEY
 
 
@@ -63,6 +75,23 @@ def test_the_first_connection_uses_the_ssh_key_that_the_server_was_created_with(
         first = command(rotated, f"{name}-host-key").inputs["connection"]
         assert first["privateKey"] == SSH_KEY[1]
         assert "demo-ssh-2 publicKey" in server(rotated, name).inputs["userData"]
+
+
+def test_a_users_own_ssh_key_may_follow_a_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Cloud.new_resource
+
+    def of_the_second_generation(
+        cloud: Cloud, args: MockResourceArgs
+    ) -> tuple[str, dict[str, object]]:
+        name, state = made(cloud, args)
+        if args.typ.endswith(SERVER):
+            state["metadata"] = {**state["metadata"], "sshKey": "2"}
+        return name, state
+
+    monkeypatch.setattr(Cloud, "new_resource", of_the_second_generation)
+    own = run({"sshPrivateKey": "key"}, secret=["sshPrivateKey"], existing=NODES, ssh_key="key\n")
+    first = command(own, "demo-worker-0-host-key").inputs["connection"]
+    assert first["privateKey"] == "key\n"
 
 
 def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
