@@ -19,6 +19,8 @@ from pathlib import Path
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from commands.private_file import write_private
+
 # Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
 
@@ -71,8 +73,7 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
 
 def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
     key, known_hosts = folder / "key", folder / "known_hosts"
-    key.touch(mode=0o600)
-    key.write_text(settings["SSH_KEY"])
+    write_private(key, settings["SSH_KEY"])
     known_hosts.write_text(f"gateway {settings['HOST_KEY']}\n")
     options = {
         "BatchMode": "yes",

@@ -23,14 +23,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from commands import argument_types
 from commands.kubernetes_api import Administrator, KubeconfigError
+from commands.private_file import write_private
 from commands.pulumi_cli import PulumiError, pulumi
 
 # Seconds for the cluster to sign; it takes less than one.
 PATIENCE = 30
 
-# The cluster signs for no longer.
-_LONGEST_HOURS = 365 * 24
 _REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 
@@ -175,7 +175,7 @@ def main() -> int:
         if arguments.output is None:
             sys.stdout.write(kubeconfig)
         else:
-            _write(arguments.output, kubeconfig)
+            write_private(arguments.output, kubeconfig)
     except (KubeconfigError, PulumiError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -194,23 +194,11 @@ def _administrators_kubeconfig(arguments: argparse.Namespace) -> str:
     return pulumi("stack", "output", "kubeconfig", "--show-secrets", *stack)
 
 
-def _write(file: Path, text: str) -> None:
-    # Over an existing file, its mode would stay.
-    file.unlink(missing_ok=True)
-    file.touch(mode=0o600, exist_ok=False)
-    file.write_text(text)
-
-
-def _hours(text: str) -> int:
-    hours = int(text)
-    if not 1 <= hours <= _LONGEST_HOURS:
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
-    return hours
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.kubeconfig", description=__doc__)
-    parser.add_argument("--hours", type=_hours, default=8, help="its life; by default 8")
+    parser.add_argument(
+        "--hours", type=argument_types.hours, default=8, help="its life; by default 8"
+    )
     parser.add_argument("--user", help="the name in the audit log; by default your login name")
     parser.add_argument(
         "--group",

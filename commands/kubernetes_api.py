@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from commands.private_file import write_private
 from config.proxy import proxy_for
 
 # Seconds: a gateway that takes over needs a few.
@@ -74,8 +75,7 @@ class Administrator:
         tls = ssl.create_default_context(cadata=authority)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "client.pem")
-            file.touch(mode=0o600)
-            file.write_text(self.certificate + self.key)
+            write_private(file, self.certificate + self.key)
             tls.load_cert_chain(file)
         return httpx.Client(
             base_url=server, verify=tls, proxy=proxy_for(server), trust_env=False, timeout=20

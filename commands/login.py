@@ -12,6 +12,8 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from commands.private_file import write_private
+
 # Seconds for a machine to answer, and between two tries.
 PATIENCE = 300
 PAUSE = 3.0
@@ -45,8 +47,7 @@ class Login:
         self._keys = []
         for number, text in enumerate(keys):
             key = folder / f"key-{number}"
-            key.touch(mode=0o600)
-            key.write_text(text)
+            write_private(key, text)
             self._keys.append(key)
         self._config = folder / "config"
         known_hosts = folder / "known_hosts"

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from commands import argument_types
 from commands.fleet import add, argocd, logins, upgrade
 from commands.fleet.add import AddError
 from commands.fleet.argocd import ArgoCd
@@ -45,8 +46,6 @@ _ERRORS = (
     StackError,
     UpgradeError,
 )
-# A year.
-_LONGEST_HOURS = 365 * 24
 # The operator takes anything shorter for this.
 _SHORTEST_RESYNC = 60
 
@@ -165,12 +164,6 @@ def _seconds(text: str) -> int:
     return seconds
 
 
-def _hours(text: str) -> int:
-    if not 1 <= (hours := int(text)) <= _LONGEST_HOURS:
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
-    return hours
-
-
 def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
@@ -250,7 +243,9 @@ def _arguments() -> argparse.Namespace:
 def _add_login_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
     parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
-    parser.add_argument("--hours", type=_hours, default=24, help="life of the tokens; default: 24")
+    parser.add_argument(
+        "--hours", type=argument_types.hours, default=24, help="life of the tokens; default: 24"
+    )
     parser.add_argument(
         "--remove-gone", action="store_true", help="remove the Secrets of clusters that are gone"
     )

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from commands.fleet.stacks import state
+from commands.private_file import write_private
 from config import ports
 
 # The active gateway, as the SSH configuration calls it.
@@ -61,10 +62,10 @@ def _write_files(
     folder: Path, outputs: Mapping[str, Any], host_keys: Mapping[str, Sequence[str]]
 ) -> Path:
     known_hosts = (f"{name} {key}\n" for name, keys in host_keys.items() for key in keys)
-    _write(folder / "known_hosts", "".join(known_hosts))
-    _write(folder / "ssh_key", outputs["sshPrivateKey"])
+    write_private(folder / "known_hosts", "".join(known_hosts))
+    write_private(folder / "ssh_key", outputs["sshPrivateKey"])
     config = folder / "ssh_config"
-    _write(config, "\n".join(_configuration(outputs, folder)))
+    write_private(config, "\n".join(_configuration(outputs, folder)))
     return config
 
 
@@ -109,10 +110,3 @@ def _configuration(outputs: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield from (f"Host {name} {address}", f"HostName {address}")
         yield from (f"HostKeyAlias {name}", f"ProxyJump {_ENTRANCE}")
     yield ""
-
-
-def _write(file: Path, text: str) -> None:
-    # Whatever was there may be readable by others.
-    file.unlink(missing_ok=True)
-    file.touch(mode=0o600)
-    file.write_text(text)

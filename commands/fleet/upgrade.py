@@ -32,6 +32,7 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
+from commands.private_file import write_private
 from commands.pulumi_cli import PulumiError, pulumi
 
 _KEY = "kubernetesVersion"
@@ -189,8 +190,7 @@ def _problem(stack: str, version: str, check: Sequence[str] | None) -> str | Non
 def _passes(check: Sequence[str], kubeconfig: str, log: Path) -> bool:
     with tempfile.TemporaryDirectory() as folder, log.open("a") as output:
         file = Path(folder, "kubeconfig")
-        file.touch(mode=0o600)
-        file.write_text(kubeconfig)
+        write_private(file, kubeconfig)
         try:
             result = subprocess.run(  # noqa: S603 - as the user asks
                 check,
