@@ -58,6 +58,9 @@ BUCKET_ACCESS_KEY=AKEY
 BUCKET_SECRET_KEY='se"cr\\et'
 """
 
+# From here on, a script cannot write to any file.
+FULL_DISK = "trap '' XFSZ; ulimit -f 0"
+
 # Makes the key of a cluster's backups, and its certificate, as components/pki.py does.
 MAKE_BACKUP_KEY = (
     *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.conftest import USERDATA, Machine
+from tests.scripts.conftest import FULL_DISK, USERDATA, Machine
 
 SCRIPTS = sorted(str(path.relative_to(USERDATA)) for path in USERDATA.rglob("*.sh"))
 
@@ -40,6 +40,14 @@ def test_a_file_is_written_only_when_it_differs(machine: Machine) -> None:
     assert target.stat().st_ino == inode
     assert target.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("write", ["write_file {} 0600 new", "copy_file ca.crt {} 0600"])
+def test_a_full_disk_leaves_a_file_as_it_was(machine: Machine, write: str) -> None:
+    path = machine.place("etc/settings", "old\n")
+    result = machine.lib(f"{FULL_DISK}; {write.format(path)} || echo failed")
+    assert result.stdout == "failed\n"
+    assert path.read_text() == "old\n"
 
 
 def test_what_an_interrupted_run_wrote_is_a_change_for_the_next_one(machine: Machine) -> None:

@@ -59,13 +59,14 @@ keep_manifests() {
   at_exit put_manifests_back
 }
 
-# put_manifests_back: if they were kept, which they are until the new ones are in force.
+# put_manifests_back: if they were kept, which they are until the new ones are in force. If that fails,
+# the next run does it.
 put_manifests_back() {
   local pod
   [[ -d $LAST_MANIFESTS ]] || return 0
   log "this control plane continues with its last manifests"
   for pod in "${STATIC_PODS[@]}"; do
-    copy_file "$LAST_MANIFESTS/$pod.yaml" "$MANIFESTS/$pod.yaml" 0600
+    copy_file "$LAST_MANIFESTS/$pod.yaml" "$MANIFESTS/$pod.yaml" 0600 || return
   done
   rm -rf -- "$LAST_MANIFESTS"
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Files that are written only when they differ, and never by halves. Sourced by lib.sh.
+# Files that are written only when they differ, and never by halves, also where no error ends the
+# script. Sourced by lib.sh.
 
 # write_file PATH MODE CONTENT
 write_file() {
   local path=$1 mode=$2 content=$3 new
   mkdir -p -- "${path%/*}"
   new=$(mktemp -- "${path%/*}/.new.XXXXXXXX")
-  printf '%s\n' "$content" >"$new"
-  put_in_place "$new" "$path" "$mode"
+  printf '%s\n' "$content" >"$new" &&
+    put_in_place "$new" "$path" "$mode"
 }
 
 # copy_file SOURCE PATH MODE
@@ -15,8 +16,8 @@ copy_file() {
   local source=$1 path=$2 mode=$3 new
   mkdir -p -- "${path%/*}"
   new=$(mktemp -- "${path%/*}/.new.XXXXXXXX")
-  cat -- "$source" >"$new"
-  put_in_place "$new" "$path" "$mode"
+  cat -- "$source" >"$new" &&
+    put_in_place "$new" "$path" "$mode"
 }
 
 # remove_file PATH...
@@ -52,7 +53,7 @@ put_in_place() {
     chmod -- "$mode" "$path"
   else
     note_change "$path"
-    mv -f -- "$new" "$path"
-    log "wrote $path"
+    mv -f -- "$new" "$path" &&
+      log "wrote $path"
   fi
 }

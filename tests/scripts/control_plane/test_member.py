@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scripts.conftest import Machine
+from tests.scripts.conftest import FULL_DISK, Machine
 from tests.scripts.control_plane.conftest import (
     END_OF_AUTO_APPROVAL,
     MEMBERS,
@@ -111,6 +111,20 @@ def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_
         machine.answer(f"^curl .*{MINE}:6443/readyz", status=7, times=2)
     assert configure(machine).status == 0
     assert machine.read(path) == (f"{last}    - --new\n" if ready else last)
+    assert not machine.has(f"{STATE}/manifests")
+
+
+def test_the_last_manifests_stay_until_they_are_back(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        machine.place(f"{STATE}/manifests/{pod}.yaml", f"last {pod}\n")
+    before = machine.read(POD_MANIFEST.format("apiserver"))
+    files = "control-plane/static-pods.sh control-plane/kubeadm-config.sh"
+    full = machine.library(files, f"{FULL_DISK}; put_manifests_back || echo failed")
+    assert full.stdout == "failed\n"
+    assert machine.read(POD_MANIFEST.format("apiserver")) == before
+    assert machine.library(files, "put_manifests_back").status == 0
+    assert machine.read(POD_MANIFEST.format("apiserver")) == "last kube-apiserver\n"
     assert not machine.has(f"{STATE}/manifests")
 
 
