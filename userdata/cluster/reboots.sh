@@ -5,10 +5,11 @@
 KURED_LOCK=weave.works/kured-node-lock
 LOCK_OWNER=openstack-kubernetes
 # It ends by itself: several scripts may hold it, and a node that was drained is back only after the
-# next one has run.
+# next one has run. This is for all but the drain, which may take hours.
 HOLD_SECONDS=3600
 
-# wait_for_reboots: until kured reboots no other node; then it begins with none for an hour.
+# wait_for_reboots: until kured reboots no other node; then it begins with none for an hour and
+# the time that a drain may take.
 wait_for_reboots() {
   step "wait for reboots"
   wait_for "${REBOOT_TIMEOUT:-2100}" "kured" hold_reboots ||
@@ -17,7 +18,7 @@ wait_for_reboots() {
 
 # hold_reboots: sets `obstacle` if it fails. A lock that names no Node holds kured already.
 hold_reboots() {
-  local text version lock holder='' found
+  local text version lock holder='' found seconds=$((HOLD_SECONDS + ${DRAIN_TIMEOUT:-600}))
   obstacle="the lock of kured cannot be read or written (kubectl -n kured get daemonset kured)"
   text=$(kube -n kured get daemonset kured --ignore-not-found -o \
     jsonpath="{.metadata.resourceVersion}{'|'}{.metadata.annotations.${KURED_LOCK//./\\.}}") || return
@@ -33,5 +34,5 @@ hold_reboots() {
   fi
   # Two that write at the same time: the first one wins.
   kube -n kured annotate daemonset kured --overwrite --resource-version="$version" \
-    "$KURED_LOCK={\"nodeID\":\"$LOCK_OWNER\",\"created\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"TTL\":${HOLD_SECONDS}000000000}" >/dev/null
+    "$KURED_LOCK={\"nodeID\":\"$LOCK_OWNER\",\"created\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"TTL\":${seconds}000000000}" >/dev/null
 }

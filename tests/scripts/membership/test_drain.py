@@ -472,15 +472,19 @@ def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
     machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
 
 
-def test_kured_reboots_no_node_while_one_is_drained(make: Callable[..., Machine]) -> None:
+@pytest.mark.parametrize(("limit", "hours"), [("10800", 4), ("86400", 25)])
+def test_kured_reboots_no_node_while_one_is_drained(
+    make: Callable[..., Machine], limit: str, hours: int
+) -> None:
     machine = make()
     kured(machine)
+    machine.environment["DRAIN_TIMEOUT"] = limit
     assert drain(machine).status == 0
     [hold] = machine.called(f"annotate daemonset kured --overwrite --resource-version=41 {LOCK}=")
     value = json.loads(hold.partition(f"{LOCK}=")[2])
     age = datetime.now(UTC) - datetime.fromisoformat(value["created"])
     assert timedelta(0) <= age < timedelta(minutes=5)
-    assert (value["nodeID"], value["TTL"]) == ("openstack-kubernetes", 3600 * 10**9)
+    assert (value["nodeID"], value["TTL"]) == ("openstack-kubernetes", hours * 3600 * 10**9)
     machine.order("annotate daemonset kured", "get nodes -o", CORDON)
 
 
