@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -384,6 +385,7 @@ class TestExporter:
 class TestUpdates:
     TIMER = "etc/systemd/system/openstack-kubernetes-updates.timer"
     UNIT = "openstack-kubernetes-updates.timer"
+    LOCK = "run/openstack-kubernetes/lock"
 
     def test_a_node_takes_its_turn_at_night(self, node: Callable[..., Machine]) -> None:
         machine = node(SECURITY_UPDATES="true")
@@ -426,6 +428,27 @@ class TestUpdates:
         machine.order("apt-get --quiet --yes", "unattended-upgrade --verbose")
         machine.answer("^unattended-upgrade", status=1)
         assert "unattended-upgrade failed" in machine.run("install/install.sh", "updates").log
+
+    def test_they_do_not_read_apts_lists_during_another_run(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        machine.environment["LOCK_TIMEOUT"] = "0"
+        with machine.place(self.LOCK).open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            result = machine.run("install/install.sh", "updates")
+        assert result.status == 1
+        assert "another run" in result.log
+        assert not machine.called("apt-get")
+        assert not machine.called("unattended-upgrade")
+
+    def test_another_run_does_not_wait_for_the_updates_themselves(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        lock = f"open({str(machine.root / self.LOCK)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB"
+        machine.answer("^unattended-upgrade", does=f"import fcntl; fcntl.flock({lock})")
+        install(machine, "updates")
 
     @pytest.mark.skipif(not shutil.which("apt-config"), reason="no apt here")
     def test_apt_itself_takes_the_configuration(self, tmp_path: Path) -> None:

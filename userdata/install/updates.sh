@@ -34,7 +34,11 @@ update_time() {
 # Run by the timer. needrestart must not restart containerd or the kubelet.
 update() {
   step "security updates"
-  apt_update
+  # Other runs on this machine update apt's lists too, and apt does not wait for them.
+  (
+    LOCK_TIMEOUT=${LOCK_TIMEOUT:-3600} lock
+    apt_update
+  )
   # Ended in the middle, dpkg would need a person.
   COMMAND_TIMEOUT=14400 NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
     die "unattended-upgrade failed: see /var/log/unattended-upgrades"
