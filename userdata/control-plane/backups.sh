@@ -52,10 +52,12 @@ refuse_earlier_key() {
 }
 
 # backup_files FOLDER: those in it that say where the bucket is, and what closes and opens its objects.
-backup_files() {
-  (shopt -s nullglob && cd -- "$1" &&
-    printf '%s\n' bucket.en[v] bucket-ca.cr[t] backup.cr[t] backup.ke[y] backup-*.key)
-}
+backup_files() (
+  cd -- "$1" || exit
+  for file in "${BUCKET_FILES[@]}" backup.crt backup.key backup-*.key; do
+    [[ ! -e $file ]] || printf '%s\n' "$file"
+  done
+)
 
 remove_backup_timers() {
   timer_remove "$BACKUP_UNIT"

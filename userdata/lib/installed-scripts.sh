@@ -58,6 +58,9 @@ keep_settings() {
 }
 
 # settings_of_install FOLDER: the paths in it of what install.sh puts elsewhere.
-settings_of_install() {
-  (shopt -s nullglob && cd -- "$1" && printf '%s\n' containerd/*.toml containerd/certs.d/*/hosts.toml proxy.en[v])
-}
+settings_of_install() (
+  cd -- "$1" || exit
+  for file in containerd/*.toml containerd/certs.d/*/hosts.toml proxy.env; do
+    [[ ! -e $file ]] || printf '%s\n' "$file"
+  done
+)
