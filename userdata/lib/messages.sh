@@ -52,10 +52,11 @@ run() {
 
 # journal: a program that is at work, dpkg for example, outlives the connection of this run.
 journal() {
-  # In a unit, standard error is a socket of the journal, which cannot be opened again.
-  if [[ ! -S /dev/stderr && -S $ROOT/run/systemd/journal/stdout ]] && command -v systemd-cat >/dev/null; then
-    tee -p /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
-  else
+  if [[ ! -S $ROOT/run/systemd/journal/stdout ]] || ! command -v systemd-cat >/dev/null; then
     cat >&2
+  elif [[ -S /dev/stderr ]]; then # a unit's, which leads to the journal too
+    systemd-cat -t "openstack-kubernetes/$SCRIPT"
+  else
+    tee -p /dev/stderr | systemd-cat -t "openstack-kubernetes/$SCRIPT"
   fi
 }
