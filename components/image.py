@@ -1,4 +1,4 @@
-"""Images by name, each with the id that it had when the name was first used."""
+"""Images by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import pulumi_openstack as openstack
 
 
 @cache
-def first_seen_image(name: str) -> pulumi.Output[str]:
-    """The id of the image. Another one uploaded later under the same name does not change it.
-
-    So only another name rolls the servers that boot from it.
-    """
-    image = openstack.images.get_image_output(name=name, most_recent=True)
-    return pulumi.Stash(f"image-{name}", input=image.id).output
+def newest_image(name: str) -> pulumi.Output[str]:
+    """The id of the newest image of this name."""
+    return openstack.images.get_image_output(name=name, most_recent=True).id

@@ -10,7 +10,7 @@ import pulumi_openstack as openstack
 
 from components.context import Context
 from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
-from components.image import first_seen_image
+from components.image import newest_image
 from components.key_pair import KeyPair
 from components.login import MachineLogin
 from components.pki import OneTimeHostKey, permanent_host_keys
@@ -211,7 +211,7 @@ class Machine:
             if volume is None
             else [
                 openstack.compute.InstanceBlockDeviceArgs(
-                    uuid=first_seen_image(args.servers.image),
+                    uuid=newest_image(args.servers.image),
                     source_type="image",
                     destination_type="volume",
                     boot_index=0,
@@ -239,9 +239,13 @@ class Machine:
                     depends_on=_and(args.predecessors, context.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
-                    replace_on_changes=["imageName", "imageId", "flavorName", "flavorId"],
-                    # A new text for user_data must not cost a running server.
+                    replace_on_changes=["flavorName", "flavorId"],
+                    replacement_trigger=_boot_disk(args.servers),
+                    # A new text for user_data must not cost a running server, nor an image that the
+                    # cloud replaces, renames or deletes: a refresh finds another name then.
                     ignore_changes=[
+                        "imageName",
+                        "blockDevices",
                         "userData",
                         f"metadata.{_ONE_TIME_HOST_KEY}",
                         f"metadata.{_SSH_KEY}",
@@ -269,6 +273,14 @@ class Machine:
             )
         )
         return pulumi.Output.secret(text)
+
+
+def _boot_disk(servers: Servers) -> str:
+    """A text that changes with the name of the image or the boot volume, and replaces servers."""
+    volume = servers.volume
+    if volume is None:
+        return servers.image
+    return f"{servers.image} on a volume of {volume.size} GiB, {volume.type or 'the default type'}"
 
 
 def _generation(keys: Sequence[str], number: int) -> str:

@@ -261,7 +261,7 @@ def run(
     """
     recorded = Run()
     cloud = Cloud(existing, ssh_key, made_with, host_keys, authorities)
-    image.first_seen_image.cache_clear()
+    image.newest_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,24 @@ def test_a_control_plane_does_not_leave_the_zone_of_its_etcd_volume() -> None:
 def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> None:
     for each in fresh.all(SERVER).values():
         assert each.delete_before_replace
-        assert {"imageName", "imageId", "flavorName", "flavorId"} <= set(each.replace_on_changes)
+        assert each.replace_on_changes == ["flavorName", "flavorId"]
+        assert {"imageName", "blockDevices"} <= set(each.ignore_changes)
+
+
+def test_only_another_image_name_or_boot_volume_replaces_a_server(fresh: Run) -> None:
+    def triggers(made: Run) -> dict[str, str]:
+        return {name: each.replacement_trigger for name, each in made.all(SERVER).items()}
+
+    def replaced(**worker: Any) -> set[str]:
+        after = triggers(run({"worker": worker}))
+        return {name for name, trigger in triggers(fresh).items() if after[name] != trigger}
+
+    workers = {name for name in triggers(fresh) if "worker" in name}
+    assert replaced() == set()
+    assert replaced(image="another") == workers
+    assert replaced(volume={"size": 20}) == workers
+    one, other = (triggers(run({"worker": {"volume": {"size": size}}})) for size in (20, 21))
+    assert {name for name in one if one[name] != other[name]} == workers
 
 
 def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: Run) -> None:
