@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lab import image, settings
+from lab.cloud import layout
 from lab.image import glance, node, versions
 from tests.lab import kills
 from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
@@ -163,6 +164,19 @@ def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     # A gateway's turn moves the VIP; a poll or two may fall into each move.
     assert poll.failed < 50, poll.failed
     assert poll.longest < 5, poll.longest
+
+
+def test_an_image_that_is_replaced_and_deleted_in_the_cloud_rolls_nothing(cluster: Cluster) -> None:
+    before = servers()
+    rename = ("openstack", "image", "set", "--name", "node-image-gone", "node-image-2")
+    run(*rename, OS_CLOUD=layout.ADMIN_CLOUD)
+    glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
+    cluster.up("--refresh")
+    run("openstack", "image", "delete", "node-image-gone", OS_CLOUD=layout.ADMIN_CLOUD)
+    cluster.up("--refresh")
+    assert servers() == before
+    cluster.up("--replace", "**:Instance::ha-worker-1")
+    assert all(cluster.nodes().values())
 
 
 def test_a_gateway_leaves_and_returns_and_two_are_never_active(cluster: Cluster) -> None:
