@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import pulumi
@@ -52,15 +52,8 @@ class NodeContext(Context):
     @staticmethod
     def behind(gateway: Gateway, context: Context) -> NodeContext:
         """The context of nodes that are reached through this gateway."""
-        return NodeContext(
-            cluster=context.cluster,
-            network=context.network,
-            pki=context.pki,
-            rollout=context.rollout,
-            ssh_keys_in_use=context.ssh_keys_in_use,
-            host_keys_in_use=context.host_keys_in_use,
-            gateway=gateway,
-        )
+        shared = {each.name: getattr(context, each.name) for each in fields(context)}
+        return NodeContext(**shared, gateway=gateway)
 
     @cached_property
     def files(self) -> Mapping[str, pulumi.Input[str]]:

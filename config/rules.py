@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
-from config import parse
+from config import parse, reserved
 from config.addresses import LONGEST_PREFIX, Addresses, addresses
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
@@ -30,126 +30,8 @@ _SMALLEST_SERVICE_PREFIX = 24
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
 _ELECTION_HEARTBEATS = 5
 
-# Cinder CSI and the cloud controller mark volumes and load balancers with it in every cluster that
-# was given no name: `pulumi destroy` would delete theirs.
-_RESERVED_CLUSTER = "kubernetes"
-RESERVED_POOLS = ("gateway", "control-plane", "worker")
-
 # X.520: 64 characters for the common name of a certificate, which is `system:node:NAME`.
 _LONGEST_CERTIFIED_NODE = 64 - len("system:node:")
-
-# Set by the kubelet itself, or what the program knows a control plane or an address by.
-_KUBERNETES_LABELS = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-        "node-role.kubernetes.io/control-plane",
-        "node-role.kubernetes.io/master",
-        "node-restriction.kubernetes.io/openstack-kubernetes-address",
-    }
-)
-# Set by the cloud controller and Cinder CSI.
-_CLOUD_LABELS = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
-_CLOUD_LABEL_PREFIXES = frozenset(
-    {
-        "topology.kubernetes.io",
-        "failure-domain.beta.kubernetes.io",
-        "topology.cinder.csi.openstack.org",
-    }
-)
-
-# Fields of KubeletConfiguration that belong to kubeadm or to this program, and the reason.
-_CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
-_ACCESS = "kubeadm sets who may talk to a kubelet, and nothing but the API server must"
-_KUBELET_FIELDS = {
-    "authentication": _ACCESS,
-    "authorization": _ACCESS,
-    "cgroupDriver": "must be the one of containerd, systemd, or no pod starts",
-    "clusterDNS": "kubeadm computes it from serviceCidr; with another one no pod finds a name",
-    "clusterDomain": "must be the one of CoreDNS, cluster.local, or no pod finds a name",
-    "containerRuntimeEndpoint": "the program installs containerd, and kubeadm names its socket",
-    "enableServer": "without it there are no logs, no exec and no metrics",
-    "port": "the API server and the security groups know 10250 only",
-    "providerID": "is another one on each machine, and the program sets it",
-    "registerNode": "the program waits for the Node that the kubelet creates",
-    "registerWithTaints": "use the taints of the pool",
-    "rotateCertificates": _CERTIFICATES,
-    "serverTLSBootstrap": _CERTIFICATES,
-    "staticPodPath": "kubeadm puts etcd and the control plane there",
-    "tlsCertFile": _CERTIFICATES,
-    "tlsPrivateKeyFile": _CERTIFICATES,
-}
-
-# Arguments that belong to kubeadm or to this program, by component, and the reason.
-_KUBEADM = "kubeadm sets it for this cluster"
-_AUDIT = "use auditLog"
-_OIDC = "use oidc"
-_ARGUMENTS = {
-    "apiServer": {
-        **dict.fromkeys(
-            (
-                *("advertise-address", "allow-privileged", "authorization-mode", "bind-address"),
-                *("client-ca-file", "enable-bootstrap-token-auth", "etcd-cafile", "etcd-certfile"),
-                *("etcd-keyfile", "etcd-prefix", "etcd-servers", "kubelet-certificate-authority"),
-                *("kubelet-client-certificate", "kubelet-client-key"),
-                *("kubelet-preferred-address-types", "proxy-client-cert-file"),
-                *("proxy-client-key-file", "requestheader-allowed-names"),
-                *("requestheader-client-ca-file", "requestheader-extra-headers-prefix"),
-                *("requestheader-group-headers", "requestheader-username-headers", "secure-port"),
-                *("service-account-issuer", "service-account-key-file"),
-                *("service-account-signing-key-file", "service-cluster-ip-range"),
-                *("tls-cert-file", "tls-private-key-file"),
-            ),
-            _KUBEADM,
-        ),
-        **dict.fromkeys(
-            (
-                *("audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"),
-                *("audit-log-path", "audit-policy-file"),
-            ),
-            _AUDIT,
-        ),
-        **dict.fromkeys(
-            (
-                *("authentication-config", "oidc-ca-file", "oidc-client-id", "oidc-groups-claim"),
-                *("oidc-groups-prefix", "oidc-issuer-url", "oidc-required-claim"),
-                *("oidc-signing-algs", "oidc-username-claim", "oidc-username-prefix"),
-            ),
-            _OIDC,
-        ),
-        "admission-control-config-file": "the program sets it for podSecurity",
-        "anonymous-auth": "the program allows the paths of probes only",
-        "encryption-provider-config": "use encryptionAtRest",
-        "shutdown-delay-duration": "must be the one that the gateways' probes need",
-    },
-    "controllerManager": {
-        **dict.fromkeys(
-            (
-                *("allocate-node-cidrs", "authentication-kubeconfig", "authorization-kubeconfig"),
-                *("bind-address", "client-ca-file", "cluster-cidr", "cluster-name"),
-                *("cluster-signing-cert-file", "cluster-signing-key-file", "controllers"),
-                *("kubeconfig", "leader-elect", "requestheader-client-ca-file", "root-ca-file"),
-                *("secure-port", "service-account-private-key-file", "service-cluster-ip-range"),
-                "use-service-account-credentials",
-            ),
-            _KUBEADM,
-        ),
-        "node-cidr-mask-size": f"every node has a /{NODE_PREFIX} of podCidr",
-    },
-    "scheduler": {
-        **dict.fromkeys(
-            (
-                *("authentication-kubeconfig", "authorization-kubeconfig", "bind-address"),
-                *("kubeconfig", "leader-elect", "secure-port"),
-            ),
-            _KUBEADM,
-        ),
-        "config": "the scheduler's pod has no such file",
-    },
-}
 
 # What keeps a kubelet from changing other nodes; it leaves the list when someone sets the list.
 _NODE_RESTRICTION = "NodeRestriction"
@@ -337,7 +219,7 @@ def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
 
 @_rule("clusterName")
 def _cluster_name_is_free(cluster: Cluster) -> Iterator[Fault]:
-    if cluster.cluster_name == _RESERVED_CLUSTER:
+    if cluster.cluster_name == reserved.CLUSTER:
         yield Fault(
             "clusterName",
             cluster.cluster_name,
@@ -351,8 +233,8 @@ def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, pool in enumerate(cluster.worker_pools):
         key = f"workerPools[{index}].name"
-        if pool.name in RESERVED_POOLS:
-            names = ", ".join(RESERVED_POOLS)
+        if pool.name in reserved.POOLS:
+            names = ", ".join(reserved.POOLS)
             yield Fault(
                 key, pool.name, f"is one of the reserved names {names}; choose another name"
             )
@@ -474,8 +356,9 @@ def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
         known = isinstance(pool, WorkerPoolSettings) and pool.machines
         for label, value in pool.labels.items():
             prefix = label.rpartition("/")[0]
-            if label in _KUBERNETES_LABELS or (
-                not known and (label in _CLOUD_LABELS or prefix in _CLOUD_LABEL_PREFIXES)
+            if label in reserved.LABELS or (
+                not known
+                and (label in reserved.CLOUD_LABELS or prefix in reserved.CLOUD_LABEL_PREFIXES)
             ):
                 yield Fault(
                     f'{path}.labels["{label}"]',
@@ -513,13 +396,15 @@ def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator
 @_rule("kubelet")
 def _kubelet_fields_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
     for field, value in cluster.kubelet.extra_config.items():
-        if field in _KUBELET_FIELDS:
+        if field in reserved.KUBELET_FIELDS:
             yield Fault(
-                f"kubelet.extraConfig.{field}", value, f"{_KUBELET_FIELDS[field]}; remove it"
+                f"kubelet.extraConfig.{field}",
+                value,
+                f"{reserved.KUBELET_FIELDS[field]}; remove it",
             )
 
 
-@_rule(*_ARGUMENTS)
+@_rule(*reserved.ARGUMENTS)
 def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
     for component, given in {
         "apiServer": cluster.api_server.extra_args,
@@ -528,8 +413,8 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
     }.items():
         for name, value in given.items():
             key = f"{component}.extraArgs.{name}"
-            if name in _ARGUMENTS[component]:
-                yield Fault(key, value, f"{_ARGUMENTS[component][name]}; remove it")
+            if name in reserved.ARGUMENTS[component]:
+                yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
     key = "apiServer.extraArgs.enable-admission-plugins"
     plugins = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
     if _NODE_RESTRICTION not in plugins.split(","):

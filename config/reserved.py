@@ -1,0 +1,122 @@
+"""Names that belong to Kubernetes, kubeadm or this program, and what to use in their place."""
+
+from collections.abc import Mapping
+
+# Cinder CSI and the cloud controller mark volumes and load balancers with it in every cluster that
+# was given no name: `pulumi destroy` would delete theirs.
+CLUSTER = "kubernetes"
+POOLS = ("gateway", "control-plane", "worker")
+
+# Set by the kubelet itself, or what the program knows a control plane or an address by.
+LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+        "node-restriction.kubernetes.io/openstack-kubernetes-address",
+    }
+)
+# Set by the cloud controller and Cinder CSI.
+CLOUD_LABELS = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
+CLOUD_LABEL_PREFIXES = frozenset(
+    {
+        "topology.kubernetes.io",
+        "failure-domain.beta.kubernetes.io",
+        "topology.cinder.csi.openstack.org",
+    }
+)
+
+_CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
+_ACCESS = "kubeadm sets who may talk to a kubelet, and nothing but the API server must"
+# Fields of KubeletConfiguration, each with the reason.
+KUBELET_FIELDS: Mapping[str, str] = {
+    "authentication": _ACCESS,
+    "authorization": _ACCESS,
+    "cgroupDriver": "must be the one of containerd, systemd, or no pod starts",
+    "clusterDNS": "kubeadm computes it from serviceCidr; with another one no pod finds a name",
+    "clusterDomain": "must be the one of CoreDNS, cluster.local, or no pod finds a name",
+    "containerRuntimeEndpoint": "the program installs containerd, and kubeadm names its socket",
+    "enableServer": "without it there are no logs, no exec and no metrics",
+    "port": "the API server and the security groups know 10250 only",
+    "providerID": "is another one on each machine, and the program sets it",
+    "registerNode": "the program waits for the Node that the kubelet creates",
+    "registerWithTaints": "use the taints of the pool",
+    "rotateCertificates": _CERTIFICATES,
+    "serverTLSBootstrap": _CERTIFICATES,
+    "staticPodPath": "kubeadm puts etcd and the control plane there",
+    "tlsCertFile": _CERTIFICATES,
+    "tlsPrivateKeyFile": _CERTIFICATES,
+}
+
+
+def _each(names: str, reason: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), reason)
+
+
+_KUBEADM = "kubeadm sets it for this cluster"
+# Arguments of each component, each with the reason.
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "apiServer": {
+        **_each(
+            """
+            advertise-address allow-privileged authorization-mode bind-address client-ca-file
+            enable-bootstrap-token-auth etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
+            etcd-servers kubelet-certificate-authority kubelet-client-certificate
+            kubelet-client-key kubelet-preferred-address-types proxy-client-cert-file
+            proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
+            requestheader-extra-headers-prefix requestheader-group-headers
+            requestheader-username-headers secure-port service-account-issuer
+            service-account-key-file service-account-signing-key-file service-cluster-ip-range
+            tls-cert-file tls-private-key-file
+            """,
+            _KUBEADM,
+        ),
+        **_each(
+            """
+            audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
+            audit-policy-file
+            """,
+            "use auditLog",
+        ),
+        **_each(
+            """
+            authentication-config oidc-ca-file oidc-client-id oidc-groups-claim
+            oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs
+            oidc-username-claim oidc-username-prefix
+            """,
+            "use oidc",
+        ),
+        "admission-control-config-file": "the program sets it for podSecurity",
+        "anonymous-auth": "the program allows the paths of probes only",
+        "encryption-provider-config": "use encryptionAtRest",
+        "shutdown-delay-duration": "must be the one that the gateways' probes need",
+    },
+    "controllerManager": {
+        **_each(
+            """
+            allocate-node-cidrs authentication-kubeconfig authorization-kubeconfig bind-address
+            client-ca-file cluster-cidr cluster-name cluster-signing-cert-file
+            cluster-signing-key-file controllers kubeconfig leader-elect
+            requestheader-client-ca-file root-ca-file secure-port
+            service-account-private-key-file service-cluster-ip-range
+            use-service-account-credentials
+            """,
+            _KUBEADM,
+        ),
+        "node-cidr-mask-size": "every node has a /24 of podCidr",
+    },
+    "scheduler": {
+        **_each(
+            """
+            authentication-kubeconfig authorization-kubeconfig bind-address kubeconfig
+            leader-elect secure-port
+            """,
+            _KUBEADM,
+        ),
+        "config": "the scheduler's pod has no such file",
+    },
+}
