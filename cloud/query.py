@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from cloud import facts
+from cloud import facts, marks
 from cloud.facts import Facts, Limit
 from cloud.login import CloudLogin, connect
 from cloud.roles import roles
@@ -105,7 +105,7 @@ def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
                 name=each.name,
                 cores=each.flavor.vcpus,
                 memory=each.flavor.ram,
-                cluster_id=(each.metadata or {}).get("cluster", ""),
+                cluster_id=marks.cluster_of(each) or "",
                 error=(each.fault or {}).get("message", "") if each.status == "ERROR" else None,
             )
             for each in cloud.compute.servers(name=f"^{_prefix(cluster)}")

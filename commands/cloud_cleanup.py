@@ -18,6 +18,7 @@ from openstack.connection import Connection
 from openstack.exceptions import HttpException
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from cloud import marks
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from config.errors import ConfigError
@@ -139,7 +140,7 @@ def _ours(metadata: dict[str, str] | None, cluster_id: str) -> bool:
 def servers(cloud: Connection, cluster_id: str) -> list[str]:
     """Names of the servers that the cluster still has."""
     listed = cloud.compute.servers()
-    return [each.name for each in listed if (each.metadata or {}).get("cluster") == cluster_id]
+    return [each.name for each in listed if marks.cluster_of(each) == cluster_id]
 
 
 def main(cluster_id: str, *, keep_volumes: bool = False) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pulumi
 import pulumi_openstack as openstack
 
+from cloud import marks
 from components.context import Context
 from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
 from components.image import newest_image
@@ -155,7 +156,7 @@ class Machine:
             volume_type=kind,
             availability_zone=self._zone,
             # By it, `commands.recover` knows the volume from that of another cluster of this name.
-            metadata={"cluster": self._context.pki.cluster_id},
+            metadata={marks.CLUSTER: self._context.pki.cluster_id},
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
@@ -226,7 +227,7 @@ class Machine:
                 openstack.compute.InstanceSchedulerHintArgs(group=args.server_group.id)
             ],
             metadata={
-                "cluster": context.pki.cluster_id,
+                marks.CLUSTER: context.pki.cluster_id,
                 "role": args.role,
                 _ONE_TIME_HOST_KEY: one_time.public,
                 **({_SSH_KEY: str(generation)} if generation > 1 else {}),

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cloud import marks
+
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 # A resource's inputs, as the state holds them.
 Inputs = Mapping[str, Any]
-# Metadata of servers and volumes: the ID of their cluster.
-_MARK = "cluster"
 # Seconds for Nova to delete a server; only then is its port free again.
 _SERVER_SECONDS = 300
 
@@ -73,8 +73,8 @@ def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:
 
 def _marked(found: Iterable[Any], inputs: Inputs) -> Iterator[Any]:
     """Those of the cluster that the killed run was creating."""
-    wanted = (inputs.get("metadata") or {}).get(_MARK)
-    return (each for each in found if (each.metadata or {}).get(_MARK) == wanted)
+    wanted = (inputs.get("metadata") or {}).get(marks.CLUSTER)
+    return (each for each in found if marks.cluster_of(each) == wanted)
 
 
 def _networks(cloud: Connection, inputs: Inputs) -> list[OrphanedResource]:
