@@ -7,6 +7,10 @@ from collections.abc import Mapping
 CLUSTER = "kubernetes"
 POOLS = ("gateway", "control-plane", "worker")
 
+# kube-controller-manager and Cilium give each node a /24 of the pod network by default: twice the
+# 110 pods that a kubelet runs at most, because a pod's address is not reused at once.
+NODE_PREFIX = 24
+
 # Set by the kubelet itself, or what the program knows a control plane or an address by.
 LABELS = frozenset(
     {
@@ -107,7 +111,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
             """,
             _KUBEADM,
         ),
-        "node-cidr-mask-size": "every node has a /24 of podCidr",
+        "node-cidr-mask-size": f"every node has a /{NODE_PREFIX} of podCidr",
     },
     "scheduler": {
         **_each(

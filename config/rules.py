@@ -18,10 +18,6 @@ from config.models.machines import (
 )
 from config.values.network import LONGEST_LABEL
 
-# kube-controller-manager and Cilium give each node a /24 of the pod network by default: twice the
-# 110 pods that a kubelet runs at most, because a pod's address is not reused at once.
-NODE_PREFIX = 24
-
 # kube-apiserver refuses a larger Service network ("the mask must be >= 12").
 _LARGEST_SERVICE_PREFIX = 12
 # Chosen by this program: fewer than 254 Services are soon used up, and the network is immutable.
@@ -168,12 +164,12 @@ def _host_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
 @_rule("podCidr", "controlPlaneCount", "workerCount", "workerPools")
 def _pod_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
     nodes = _node_count(cluster)
-    prefix = _prefix_for(nodes, of=NODE_PREFIX)
+    prefix = _prefix_for(nodes, of=reserved.NODE_PREFIX)
     if cluster.pod_cidr.prefixlen > prefix:
         yield Fault(
             "podCidr",
             cluster.pod_cidr,
-            f"too small for {nodes} nodes, which need a /{NODE_PREFIX} each; "
+            f"too small for {nodes} nodes, which need a /{reserved.NODE_PREFIX} each; "
             f"use a /{prefix} or larger",
         )
 
