@@ -52,12 +52,9 @@ refuse_earlier_key() {
 }
 
 # backup_files FOLDER: those in it that say where the bucket is, and what closes and opens its objects.
-backup_files() (
-  cd -- "$1" || exit
-  for file in "${BUCKET_FILES[@]}" backup.crt backup.key backup-*.key; do
-    [[ ! -e $file ]] || printf '%s\n' "$file"
-  done
-)
+backup_files() {
+  (cd -- "$1" && existing "${BUCKET_FILES[@]}" backup.crt backup.key backup-*.key)
+}
 
 remove_backup_timers() {
   timer_remove "$BACKUP_UNIT"

@@ -31,6 +31,14 @@ remove_file() {
   done
 }
 
+# existing FILE...: prints those that there are; a pattern without a match is none.
+existing() {
+  local file
+  for file; do
+    [[ ! -e $file ]] || printf '%s\n' "$file"
+  done
+}
+
 # render TEMPLATE KEY[=VALUE]...: its text, with the value, or that of the variable, for each @KEY@.
 # Call it in an assignment: bash does not notice that it fails in a command's argument.
 render() {

@@ -58,9 +58,6 @@ keep_settings() {
 }
 
 # settings_of_install FOLDER: the paths in it of what install.sh puts elsewhere.
-settings_of_install() (
-  cd -- "$1" || exit
-  for file in containerd/*.toml containerd/certs.d/*/hosts.toml proxy.env; do
-    [[ ! -e $file ]] || printf '%s\n' "$file"
-  done
-)
+settings_of_install() {
+  (cd -- "$1" && existing containerd/*.toml containerd/certs.d/*/hosts.toml proxy.env)
+}
