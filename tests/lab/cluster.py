@@ -135,6 +135,11 @@ class Cluster:
         file.write_text(yaml.safe_dump(login))
         return run("kubectl", *arguments, check=False, KUBECONFIG=str(file))
 
+    def servers(self) -> dict[str, str]:
+        """Name -> id of the cluster's servers."""
+        listed = openstack("server", "list", "--name", f"^{self.name}-")
+        return {server["Name"]: server["ID"] for server in listed}
+
     def nodes(self) -> dict[str, bool]:
         """Name -> Ready of the cluster's nodes."""
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]

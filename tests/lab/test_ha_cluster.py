@@ -13,7 +13,7 @@ from lab import image, settings
 from lab.cloud import layout
 from lab.image import glance, node, versions
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
+from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, run
 from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
 from tests.lab.traffic import crash
@@ -53,12 +53,6 @@ def cluster() -> Iterator[Cluster]:
         yield ha
 
 
-def servers() -> dict[str, str]:
-    """Name -> id of the cluster's servers."""
-    listed = openstack("server", "list", "--name", "^ha-")
-    return {server["Name"]: server["ID"] for server in listed}
-
-
 def test_every_node_is_ready(cluster: Cluster) -> None:
     assert cluster.nodes() == dict.fromkeys([*CONTROL_PLANES, "ha-worker-0", "ha-worker-1"], True)
 
@@ -74,7 +68,7 @@ def delete_node(cluster: Cluster, name: str) -> None:
 
 
 def test_workers_join_and_leave_and_the_others_stay(cluster: Cluster) -> None:
-    before = servers()
+    before = cluster.servers()
     with ThreadPoolExecutor() as pool:
         deleted = pool.submit(delete_node, cluster, "ha-worker-2")
         cluster.up(workerCount=3)
@@ -82,7 +76,7 @@ def test_workers_join_and_leave_and_the_others_stay(cluster: Cluster) -> None:
     assert cluster.nodes()["ha-worker-2"]
     cluster.up(workerCount=1)
     assert sorted(cluster.nodes()) == [*CONTROL_PLANES, "ha-worker-0"]
-    after = servers()
+    after = cluster.servers()
     assert after.items() <= before.items()
     cluster.up(workerCount=2)
 
@@ -133,7 +127,7 @@ def test_the_loss_of_a_node_costs_no_lookup_more_than_five_seconds(cluster: Clus
 
     until(lambda: len(lookups()) > 10, "the first lookups", 60)
     before = len(lookups())
-    crash(servers()[lost])
+    crash(cluster.servers()[lost])
     try:
         # From then on no one asks the pods that are lost.
         until(lambda: not cluster.nodes()[lost], "the lost node to be NotReady", 120)
@@ -150,12 +144,12 @@ def test_the_loss_of_a_node_costs_no_lookup_more_than_five_seconds(cluster: Clus
 
 def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
-    before = servers()
+    before = cluster.servers()
     cluster.stack.configure({"image": "node-image-2"})
     with Poll(cluster) as poll:
         said = cluster.stack.pulumi(*UP, capture=True).stdout
     print(said)
-    after = servers()
+    after = cluster.servers()
     assert sorted(after) == sorted(before)
     assert not set(after.values()) & set(before.values())
     assert all(cluster.nodes().values())
@@ -167,14 +161,14 @@ def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
 
 
 def test_an_image_that_is_replaced_and_deleted_in_the_cloud_rolls_nothing(cluster: Cluster) -> None:
-    before = servers()
+    before = cluster.servers()
     rename = ("openstack", "image", "set", "--name", "node-image-gone", "node-image-2")
     run(*rename, OS_CLOUD=layout.ADMIN_CLOUD)
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
     cluster.up("--refresh")
     run("openstack", "image", "delete", "node-image-gone", OS_CLOUD=layout.ADMIN_CLOUD)
     cluster.up("--refresh")
-    assert servers() == before
+    assert cluster.servers() == before
     cluster.up("--replace", "**:Instance::ha-worker-1")
     assert all(cluster.nodes().values())
 

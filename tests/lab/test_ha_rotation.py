@@ -92,11 +92,6 @@ def pods(cluster: Cluster) -> dict[str, int]:
     }
 
 
-def servers() -> dict[str, str]:
-    listed = openstack("server", "list", "--name", f"^{NAME}-")
-    return {server["Name"]: server["ID"] for server in listed}
-
-
 def of(generation: int) -> dict[str, set[str]]:
     """The answer of `issuers` when everything is of this generation."""
     end = "" if generation == 1 else f"-{generation}"
@@ -127,7 +122,7 @@ def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
     leaked = copied(cluster, "leaked")
     token = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
     assert "serviceaccount:default" in cluster.kubectl_as(token, "auth", "whoami")
-    before, machines = pods(cluster), servers()
+    before, machines = pods(cluster), cluster.servers()
     with Poll(cluster) as poll:
         cluster.up(rotation=KEYS)
     assert may_do_everything(cluster.kubeconfig)
@@ -141,7 +136,7 @@ def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
         assert on_disk(cluster, machine) == [host_key]
         said = cluster.fleet("ssh", NAME, machine, "wc -l <.ssh/authorized_keys")
         assert said.strip() == "1"
-    assert servers() == machines
+    assert cluster.servers() == machines
     assert cluster.nodes() == dict.fromkeys(NODES, True)
     assert pods(cluster) == before
     # A poll may fall into the moment in which an API server stops.
@@ -180,14 +175,14 @@ def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
     cluster: Cluster, first_kubeconfig: Path
 ) -> None:
     cluster.wait_for_pods(180)
-    before, machines = pods(cluster), servers()
+    before, machines = pods(cluster), cluster.servers()
     with Poll(cluster) as poll:
         cluster.up(rotation={**ALL, "certificateAuthorities": 2})
     assert phase(cluster) == (2, "issue")
     assert issuers(cluster) == of(2)
     assert all(cluster.nodes().values())
     assert user_of(first_kubeconfig) == "administrator"
-    assert servers() == machines
+    assert cluster.servers() == machines
     assert pods(cluster) == before
     until(lambda: metrics_work(cluster), "metrics of every node", 180)
     assert poll.longest < 3, poll.longest

@@ -10,7 +10,7 @@ from bench.cluster import from_nothing
 from bench.figures import Figures, seconds
 from lab import image, settings
 from lab.image import glance, node, versions
-from tests.lab.cluster import Cluster, left_in_project, openstack
+from tests.lab.cluster import Cluster, left_in_project
 from tests.lab.poll import Poll
 from tests.lab.ready_nodes import fewest, ready_nodes
 
@@ -45,12 +45,6 @@ def cluster() -> Iterator[Cluster]:
         many.destroy()
 
 
-def servers() -> dict[str, str]:
-    """Name -> id of the cluster's servers."""
-    listed = openstack("server", "list", "--name", "^many-")
-    return {server["Name"]: server["ID"] for server in listed}
-
-
 def silence(figures: Figures, poll: Poll, during: str) -> None:
     """Add how long the API was silent during a change."""
     figures.add(f"{during}: failed polls of the API", poll.failed, "")
@@ -67,22 +61,22 @@ def test_twenty_workers_come_up_together(cluster: Cluster, figures: Figures) -> 
 
 
 def test_one_more_worker_joins(cluster: Cluster, figures: Figures) -> None:
-    before = servers()
+    before = cluster.servers()
     figures.add("one more worker", seconds(lambda: cluster.up(workerCount=WORKERS + 1)))
-    assert before.items() <= servers().items()
+    assert before.items() <= cluster.servers().items()
     assert len(cluster.nodes()) == CONTROL_PLANES + WORKERS + 1
     figures.add("one worker leaves", seconds(lambda: cluster.up(workerCount=WORKERS)))
-    assert servers() == before
+    assert cluster.servers() == before
 
 
 def test_all_machines_are_rolled_with_five_workers_at_a_time(
     cluster: Cluster, figures: Figures
 ) -> None:
     glance.register(SECOND_IMAGE, node.build([versions.KUBERNETES]), {})
-    before = servers()
+    before = cluster.servers()
     with Poll(cluster) as poll, ready_nodes(cluster) as seen:
         rolled = seconds(lambda: cluster.up(image=SECOND_IMAGE))
-    after = servers()
+    after = cluster.servers()
     figures.add(f"a new image on all {len(before)} machines", rolled)
     silence(figures, poll, "roll")
     figures.add("roll: fewest Ready workers", fewest(seen, "worker"), "")

@@ -15,7 +15,7 @@ import yaml
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, openstack, run
+from tests.lab.cluster import UP, Cluster, run
 from tests.lab.login_keys import (
     assert_only_the_newest_host_keys_are_shown,
     assert_only_the_newest_ssh_key_opens,
@@ -340,11 +340,6 @@ def rotation_of(cluster: Cluster) -> dict[str, int]:
     return found
 
 
-def machine_ids() -> dict[str, str]:
-    listed = openstack("server", "list", "--name", "^rotation-")
-    return {server["Name"]: server["ID"] for server in listed}
-
-
 def kubelets_started(cluster: Cluster) -> list[str]:
     show = "systemctl show --property=ExecMainStartTimestampMonotonic kubelet"
     return [cluster.ssh(machine, show) for machine in MACHINES[1:]]
@@ -358,7 +353,7 @@ def assert_only_the_newest_keys_count(cluster: Cluster, generation: int) -> None
 def test_other_ssh_and_host_keys_replace_the_old_ones_and_nothing_restarts(
     cluster: Cluster,
 ) -> None:
-    before = machine_ids()
+    before = cluster.servers()
     [old] = ssh_keys(cluster)
     shown = host_keys(cluster)
     assert all(opened_by(cluster, machine, old, old) for machine in MACHINES)
@@ -367,7 +362,7 @@ def test_other_ssh_and_host_keys_replace_the_old_ones_and_nothing_restarts(
     with Poll(cluster) as poll:
         cluster.up(rotation={**rotation_of(cluster), "sshKey": 2, "hostKeys": 2})
     assert_only_the_newest_keys_count(cluster, 2)
-    assert machine_ids() == before
+    assert cluster.servers() == before
     assert kubelets_started(cluster) == started
     assert poll.failed == 0
     assert cluster.up() == {}
@@ -376,12 +371,12 @@ def test_other_ssh_and_host_keys_replace_the_old_ones_and_nothing_restarts(
 def test_a_gateway_and_a_worker_are_replaced_by_the_update_that_replaces_their_keys(
     cluster: Cluster,
 ) -> None:
-    before = machine_ids()
+    before = cluster.servers()
     replaced = ["rotation-gateway-0", "rotation-worker-0"]
     flags = [word for name in replaced for word in ("--replace", f"**:Instance::{name}")]
     cluster.up(*flags, rotation={**rotation_of(cluster), "sshKey": 3, "hostKeys": 3})
     assert_only_the_newest_keys_count(cluster, 3)
-    after = machine_ids()
+    after = cluster.servers()
     assert sorted(name for name in before if before[name] != after[name]) == replaced
     assert all(cluster.nodes().values())
     assert cluster.up() == {}

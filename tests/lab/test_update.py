@@ -10,7 +10,7 @@ import pytest
 
 import versions
 from lab import image
-from tests.lab.cluster import Cluster, openstack
+from tests.lab.cluster import Cluster
 from tests.lab.poll import Poll
 from tests.lab.released import ReleasedCluster, ReleasedProgram
 from tests.smoke.live import until
@@ -90,12 +90,6 @@ def kept(cluster: Cluster) -> dict[tuple[str, str], str]:
     }
 
 
-def servers() -> dict[str, str]:
-    """Name to id of the cluster's servers."""
-    listed = openstack("server", "list", "--name", f"^{NAME}-")
-    return {server["Name"]: server["ID"] for server in listed}
-
-
 def node_uids(cluster: Cluster) -> dict[str, str]:
     """Name to uid of the Nodes: one that left and came back has another uid."""
     listed = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
@@ -116,14 +110,14 @@ def test_everything_is_kept_and_no_pod_is_interrupted(cluster: Cluster) -> None:
     before = kept(cluster)
     assert {kind for kind, _ in before} >= {KEPT_KINDS[0], "tls:index/privateKey:PrivateKey"}
     assert sum(name.endswith(MEMBERSHIP) for name in before.values()) == 5
-    machines, nodes, counted = servers(), node_uids(cluster), count(cluster)
+    machines, nodes, counted = cluster.servers(), node_uids(cluster), count(cluster)
     assert len(machines) == 7
 
     with Poll(cluster) as poll:
         changes = cluster.up()
     print(f"the update: {changes}; the API was silent for {poll.longest:.1f} s at most")
 
-    assert servers() == machines
+    assert cluster.servers() == machines
     lost = {name for identity, name in before.items() if identity not in kept(cluster)}
     assert not lost, f"replaced or deleted: {sorted(lost)}"
     assert node_uids(cluster) == nodes

@@ -9,7 +9,7 @@ import pytest
 
 from lab import image, settings
 from lab.image import versions
-from tests.lab.cluster import Cluster, openstack
+from tests.lab.cluster import Cluster
 
 NEW, OLD = versions.KUBERNETES_RELEASES
 NODES = ["upgrade-control-plane-0", "upgrade-worker-0", "upgrade-worker-1"]
@@ -54,12 +54,6 @@ def versions_of(cluster: Cluster) -> dict[str, str]:
     """Node name -> version of its kubelet."""
     listed = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"] for n in listed}
-
-
-def servers() -> dict[str, str]:
-    """Name -> id of the cluster's servers."""
-    listed = openstack("server", "list", "--name", "^upgrade-")
-    return {server["Name"]: server["ID"] for server in listed}
 
 
 def events(cluster: Cluster, reason: str) -> list[tuple[str, str]]:
@@ -111,7 +105,7 @@ def test_the_fleet_previews_before_it_changes_anything(cluster: Cluster) -> None
 def test_the_fleet_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=WEB)
     cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-    before = servers()
+    before = cluster.servers()
     with cluster.configured_in_the_checkout():
         # It sets the key and runs `pulumi up`.
         said = cluster.fleet("upgrade", "--to", NEW, "--yes", "upgrade")
@@ -119,7 +113,7 @@ def test_the_fleet_brings_every_node_to_the_newer_release(cluster: Cluster) -> N
     assert NEW in cluster.stack.config_file.read_text()
     assert versions_of(cluster) == dict.fromkeys(NODES, NEW)
     assert all(cluster.nodes().values())
-    assert servers() == before
+    assert cluster.servers() == before
 
 
 def test_each_worker_was_drained_and_is_in_use_again(cluster: Cluster) -> None:
