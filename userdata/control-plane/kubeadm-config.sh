@@ -24,15 +24,12 @@ configure_kubeadm() {
   write_etcd_manifest "$config"
   for pod in "${STATIC_PODS[@]}"; do
     if [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]]; then
-      wait_for_restart "$pod" "${container[$pod]}" ||
-        die "$pod does not start with its new configuration" kubelet.service
+      wait_for_pod "$pod" runs_in_another_container "$pod" "${container[$pod]}"
     fi
   done
-  wait_for_own_api
-  for pod in kube-controller-manager:10257 kube-scheduler:10259; do
-    wait_for "${RESTART_TIMEOUT:-180}" "${pod%:*} to be healthy" is_healthy "${pod#*:}" ||
-      die "${pod%:*} is not healthy with its new configuration; the log of its container is in /var/log/pods" kubelet.service
-  done
+  wait_for_pod kube-apiserver own_api_is_ready
+  wait_for_pod kube-controller-manager is_healthy 10257
+  wait_for_pod kube-scheduler is_healthy 10259
   rm -rf -- "$LAST_MANIFESTS"
   # Not before it has worked here: control planes that join start with what is stored. A new kubelet
   # may be restarting the API server at this moment, which refuses all at first.
@@ -41,6 +38,37 @@ configure_kubeadm() {
     die "kubeadm could not store its configuration in the cluster: the reason is above"
   configure_kube_proxy "$config"
   remember_configuration
+}
+
+# wait_for_pod NAME TEST...: until the static pod passes the test. One that does not know an argument
+# ends at once, every time: the last manifests need not wait for the limit.
+wait_for_pod() {
+  local pod=$1 ended ends=0
+  shift
+  ended=$(last_ended_of "$pod")
+  WAIT_PAUSE=${WAIT_PAUSE:-1} wait_for "${RESTART_TIMEOUT:-240}" "$pod with its new configuration" \
+    passes_or_keeps_ending "$@" || true
+  "$@" || die "$pod is not healthy with its new configuration; it last said: $(last_words_of "$pod")" kubelet.service
+}
+
+# passes_or_keeps_ending TEST...: counts in `ends` the containers of `pod` that have ended.
+passes_or_keeps_ending() {
+  local id
+  ! "$@" || return 0
+  id=$(last_ended_of "$pod")
+  [[ $id == "$ended" ]] || { ended=$id && ((++ends)); }
+  ((ends >= 4))
+}
+
+# last_ended_of POD: the id of the container of a static pod that was the last one to end.
+last_ended_of() {
+  local ids
+  ids=$(container_of "$1" Exited)
+  printf '%s' "${ids%%$'\n'*}"
+}
+
+last_words_of() {
+  complaint crictl logs --tail 3 "$(last_ended_of "$1")"
 }
 
 # is_healthy PORT

@@ -98,9 +98,10 @@ hide_kubelet_config() {
   chmod 0600 -- "$ROOT/var/lib/kubelet/config.yaml"
 }
 
-# container_of POD: the id of the running container of a static pod.
+# container_of POD [STATE]: the id of the running container of a static pod, or those in another state,
+# the newest first.
 container_of() {
-  crictl ps --quiet --state Running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$"
+  crictl ps --quiet --state "${2:-Running}" --label io.kubernetes.pod.namespace=kube-system --name "^$1\$"
 }
 
 kubelet_healthy() {

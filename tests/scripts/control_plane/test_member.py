@@ -95,6 +95,24 @@ def test_a_component_that_does_not_start_gets_its_last_arguments_back(
     assert "--no-such-argument" in machine.read(POD_MANIFEST.format(pod))
 
 
+def test_a_component_that_ends_at_every_start_is_not_waited_for_and_says_why(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_bad_arguments(make(), "scheduler")
+    machine.environment["RESTART_TIMEOUT"] = "600"
+    machine.answer(
+        "^crictl ps .*Exited .*kube-scheduler",
+        does="rule['prints'] = f'{len(open(here + \"/calls\").readlines())}\\nthe one before\\n'",
+    )
+    machine.answer("^crictl logs .* [0-9]+$", "Error: unknown flag: --no-such-argument\n")
+    machine.answer("^curl .*:10259/healthz", status=7)
+    before = machine.read(POD_MANIFEST.format("scheduler"))
+    result = configure(machine)
+    assert "kube-scheduler is not healthy with its new configuration" in result.log
+    assert "it last said: Error: unknown flag: --no-such-argument" in result.log
+    assert machine.read(POD_MANIFEST.format("scheduler")) == before
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_back(
     make: Callable[..., Machine], ready: bool
