@@ -108,7 +108,7 @@ lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers
 
 .PHONY: lab-test
 lab-test: lab-cloud ## Run the tests of creation, operation and faults: real engine, real clusters (root).
-	$(BIN)/pytest -v -n $(WORKERS) --dist loadfile --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
+	$(BIN)/pytest -v -n $(WORKERS) --dist loadgroup --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,19 @@ from tests.lab.cluster import run
 from tests.lab.object_store import ObjectStore
 from tests.lab.tenant import Tenant
 
+HERE = Path(__file__).parent
+
 
 def pytest_configure() -> None:
     """Set the seed before pytest-xdist starts its workers, which inherit it."""
     os.environ.setdefault("SEED", str(int(time.time())))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that share a cluster, a file or a folder, on one worker of pytest-xdist."""
+    for item in items:
+        shares = item.path if item.path.parent == HERE else item.path.parent
+        item.add_marker(pytest.mark.xdist_group(shares.stem))
 
 
 @pytest.fixture(scope="session", autouse=True)
