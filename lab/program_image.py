@@ -72,21 +72,26 @@ def _packages() -> Path:
     partial = target.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     machine = os.uname().machine
-    command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *("--target", str(partial), "--no-compile", "--no-deps", "--require-hashes"),
-        *("--only-binary=:all:", "--python-version", _PYTHON, "--implementation", "cp"),
-        *(word for each in _PLATFORMS for word in ("--platform", f"{each}_{machine}")),
-        *("--requirement", str(versions.REQUIREMENTS)),
-    ]
     with step("install the program's packages for the image"):
-        result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
-        raise LabError(f"pip failed:\n{result.stderr[-500:]}")
+        _pip(
+            *("--target", str(partial), "--no-deps", "--require-hashes", "--only-binary=:all:"),
+            *("--python-version", _PYTHON, "--implementation", "cp"),
+            *(word for each in _PLATFORMS for word in ("--platform", f"{each}_{machine}")),
+            *("--requirement", str(versions.REQUIREMENTS)),
+        )
+        # The language host asks it for the packages.
+        _pip("--target", str(partial), "pip")
     for old in CACHE.glob("packages-*"):
         if old != partial:
             shutil.rmtree(old)
     return partial.rename(target)
+
+
+def _pip(*words: str) -> None:
+    install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+    result = subprocess.run([sys.executable, *install, *words], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise LabError(f"pip failed:\n{result.stderr[-500:]}")
 
 
 def _pulumi() -> Layer:
