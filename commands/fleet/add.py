@@ -105,6 +105,7 @@ class Cluster:
             },
             "refresh": True,
             "continueResyncOnCommitMatch": self.resync > 0,
+            "resyncFrequencySeconds": self.resync,
             "retryMaxBackoffDurationSeconds": _LONGEST_PAUSE,
             "destroyOnFinalize": True,
             # What is protected learns only from the program that it no longer is.
@@ -112,9 +113,9 @@ class Cluster:
             "serviceAccountName": ACCOUNT,
             "workspaceTemplate": {"spec": self._workspace(version)},
         }
-        if self.resync:
-            spec["resyncFrequencySeconds"] = self.resync
-        return {**_document("pulumi.com/v1", "Stack", self.name), "spec": spec}
+        # The operator takes out what is empty; added again, the object would have changed.
+        kept = {key: value for key, value in spec.items() if value}
+        return {**_document("pulumi.com/v1", "Stack", self.name), "spec": kept}
 
     def _workspace(self, version: str | None) -> dict[str, Any]:
         files = [{"key": name, "path": name} for name in sorted(self.credentials.files)]

@@ -165,7 +165,10 @@ class Shop:
 
     def updated(self) -> bool:
         """True if the present configuration is applied; an update that failed is an error."""
-        last = self.object().get("status", {}).get("lastUpdate", {})
+        status = self.object().get("status", {})
+        last = status.get("lastUpdate", {})
+        if any(c["type"] == "Stalled" for c in status.get("conditions", [])):
+            pytest.fail(f"the operator has given up: {last.get('message')}")
         assert last.get("state") != "failed", last.get("message")
         return bool(last.get("generation") == self.object()["metadata"]["generation"])
 

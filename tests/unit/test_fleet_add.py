@@ -187,8 +187,19 @@ def test_it_is_repaired_as_often_as_asked_for(
     assert spec(admin)["continueResyncOnCommitMatch"]
     assert spec(admin)["resyncFrequencySeconds"] == 60
     add(monkeypatch, "--resync", "0")
-    assert not spec(admin)["continueResyncOnCommitMatch"]
-    assert "resyncFrequencySeconds" not in spec(admin)
+    assert not {"continueResyncOnCommitMatch", "resyncFrequencySeconds"} & spec(admin).keys()
+
+
+def test_nothing_in_it_is_empty_for_the_operator_would_remove_that(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch, fleet: Fleet, checkout: Path
+) -> None:
+    cloud = {"openstack:cloud": "lab"}
+    fleet.write("config---json-shop", {key: {"value": value} for key, value in cloud.items()})
+    file = checkout / "Pulumi.shop.yaml"
+    file.write_text(yaml.safe_dump({"encryptionsalt": "v1:salt", "config": cloud}))
+    assert add(monkeypatch, "--resync", "0") == 0
+    assert [key for key, value in spec(admin).items() if not value] == []
+    assert "secretsRef" not in spec(admin)
 
 
 def test_a_deleted_stack_is_destroyed_by_the_program(
