@@ -68,7 +68,7 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hub(charts: Path) -> Iterator[Cluster]:
-    """The admin cluster, with both images on its worker; destroyed at the end."""
+    """The admin cluster, with both images on its worker. It leaves nothing."""
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     addons = {**keys["addons"], "chartDirectory": str(charts)}
     made = Cluster("hub", {**keys, "addons": addons})
@@ -82,6 +82,7 @@ def hub(charts: Path) -> Iterator[Cluster]:
         yield made
     finally:
         made.destroy()
+    assert left_in_project() == {}
 
 
 @contextmanager
@@ -294,8 +295,3 @@ def test_otherwise_its_deletion_destroys_it(shop: Shop, figures: Figures) -> Non
     seconds = took(lambda: not shop.object(), "the destroy", LONGEST_CHANGE)
     figures.add("from the deletion to nothing left", seconds, at_most=LONGEST_CHANGE)
     assert servers() == {}
-
-
-def test_nothing_of_both_is_left(hub: Cluster, shop: Shop) -> None:
-    hub.destroy()
-    assert left_in_project() == {}
