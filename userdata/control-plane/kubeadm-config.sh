@@ -23,13 +23,9 @@ configure_kubeadm() {
   run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
   write_etcd_manifest "$config"
   for pod in "${STATIC_PODS[@]}"; do
-    if [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]]; then
-      wait_for_pod "$pod" runs_in_another_container "$pod" "${container[$pod]}"
-    fi
+    [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]] || container[$pod]=''
+    wait_for_pod "$pod" "${container[$pod]}"
   done
-  wait_for_pod kube-apiserver own_api_is_ready
-  wait_for_pod kube-controller-manager is_healthy 10257
-  wait_for_pod kube-scheduler is_healthy 10259
   rm -rf -- "$LAST_MANIFESTS"
   # Not before it has worked here: control planes that join start with what is stored. A new kubelet
   # may be restarting the API server at this moment, which refuses all at first.
@@ -40,24 +36,31 @@ configure_kubeadm() {
   remember_configuration
 }
 
-# wait_for_pod NAME TEST...: until the static pod passes the test. One that does not know an argument
-# ends at once, every time: the last manifests need not wait for the limit.
+# wait_for_pod NAME CONTAINER: until the static pod is healthy, in another container than this. One that
+# does not know an argument ends at once, every time: the last manifests need not wait for the limit.
 wait_for_pod() {
-  local pod=$1 ended ends=0
-  shift
-  ended=$(last_ended_of "$pod")
-  WAIT_PAUSE=${WAIT_PAUSE:-1} wait_for "${RESTART_TIMEOUT:-240}" "$pod with its new configuration" \
-    passes_or_keeps_ending "$@" || true
-  "$@" || die "$pod is not healthy with its new configuration; it last said: $(last_words_of "$pod")" kubelet.service
+  local ended='' ends=0
+  WAIT_PAUSE=${WAIT_PAUSE:-1} wait_for "${RESTART_TIMEOUT:-240}" "$1 with its new configuration" \
+    is_healthy_or_keeps_ending "$@" || true
+  is_healthy "$@" || die "$1 is not healthy with its new configuration; it last said: $(last_words_of "$1")" kubelet.service
 }
 
-# passes_or_keeps_ending TEST...: counts in `ends` the containers of `pod` that have ended.
-passes_or_keeps_ending() {
+# is_healthy_or_keeps_ending NAME CONTAINER: counts in `ends` the other containers that have ended.
+is_healthy_or_keeps_ending() {
   local id
-  ! "$@" || return 0
-  id=$(last_ended_of "$pod")
-  [[ $id == "$ended" ]] || { ended=$id && ((++ends)); }
-  ((ends >= 4))
+  ! is_healthy "$@" || return 0
+  id=$(last_ended_of "$1")
+  [[ -z $id || $id == "$2" || $id == "$ended" ]] || { ended=$id && ((++ends)); }
+  ((ends >= 3))
+}
+
+is_healthy() {
+  [[ -z $2 ]] || runs_in_another_container "$@" || return
+  case $1 in
+    kube-apiserver) own_api_is_ready ;;
+    kube-controller-manager) answers_healthz 10257 ;;
+    kube-scheduler) answers_healthz 10259 ;;
+  esac
 }
 
 # last_ended_of POD: the id of the container of a static pod that was the last one to end.
@@ -71,8 +74,8 @@ last_words_of() {
   complaint crictl logs --tail 3 "$(last_ended_of "$1")"
 }
 
-# is_healthy PORT
-is_healthy() {
+# answers_healthz PORT
+answers_healthz() {
   curl --silent --fail --insecure --output /dev/null --noproxy '*' --max-time 2 \
     "https://127.0.0.1:$1/healthz"
 }
