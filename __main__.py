@@ -32,7 +32,7 @@ checked = previous.check(cluster, after=named)
 
 name = cluster.cluster_name
 phase = previous.authorities_phase(cluster)
-pki = Pki(name, cluster, phase=phase, ssh_private_key=secrets.ssh_private_key)
+pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys)
 previous.check_cluster_id(cluster, pki.cluster_id, of_this_name)
 previous.check_ssh_key([key.private for key in pki.ssh_keys])
 network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))

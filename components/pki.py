@@ -83,12 +83,19 @@ class OneTimeHostKey:
         return OneTimeHostKey(key.public_key().public_bytes(*openssh).decode(), private.decode())
 
 
+def _own_ssh_key(text: pulumi.Output[str]) -> KeyPair:
+    # `pulumi config set` cuts off the newline at the end, without which ssh takes no key.
+    private = text.apply(lambda key: f"{key.strip()}\n")
+    public = tls.get_public_key_output(private_key_openssh=private).public_key_openssh
+    return KeyPair(public.apply(str.strip), private)
+
+
 class Pki(pulumi.ComponentResource):
     """Cluster, etcd and front-proxy CAs, service-account key, client certificates, SSH key.
 
     `cluster.rotation` has their generations: those before the newest stay as they are, except that
     the administrator gets another key with another group. `phase` is that of the newest CAs.
-    `ssh_private_key` is the user's own SSH key, if there is one: existing machines know it already.
+    `own_ssh_keys` are the user's, if there are any, the newest last: machines know the first one.
     What a living cluster cannot do without is neither deleted nor replaced, if it is protected.
     """
 
@@ -101,6 +108,7 @@ class Pki(pulumi.ComponentResource):
     administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
+    has_own_ssh_key: bool
     # Every generation, OpenSSH's formats: the first one first.
     ssh_keys: Sequence[KeyPair]
     # Marks what is the cluster's in the cloud; another cluster of the same name has another one.
@@ -116,7 +124,7 @@ class Pki(pulumi.ComponentResource):
         cluster: Cluster,
         *,
         phase: pulumi.Output[str],
-        ssh_private_key: pulumi.Output[str] | None,
+        own_ssh_keys: Sequence[pulumi.Output[str]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Pki", name, {}, opts)
@@ -141,19 +149,14 @@ class Pki(pulumi.ComponentResource):
             for generation in range(1, rotation.backup_key + 1)
         ]
 
-        if ssh_private_key is None:
-            self.ssh_keys = [
-                self._ssh_key(numbered("ssh", generation))
-                for generation in range(1, rotation.ssh_key + 1)
-            ]
-        else:
-            if rotation.ssh_key > 1:
-                problem = "sshPrivateKey is your own: see 'Your own SSH key' in docs/operations.md"
-                raise ConfigError([Fault("rotation.sshKey", rotation.ssh_key, problem)])
-            # `pulumi config set` cuts off the newline at the end, without which ssh takes no key.
-            private = ssh_private_key.apply(lambda key: f"{key.strip()}\n")
-            public = tls.get_public_key_output(private_key_openssh=private).public_key_openssh
-            self.ssh_keys = [KeyPair(public.apply(str.strip), private)]
+        self.has_own_ssh_key = bool(own_ssh_keys)
+        if self.has_own_ssh_key and rotation.ssh_key > 1:
+            problem = "sshPrivateKey is your own: see 'Your own SSH key' in docs/operations.md"
+            raise ConfigError([Fault("rotation.sshKey", rotation.ssh_key, problem)])
+        self.ssh_keys = [_own_ssh_key(key) for key in own_ssh_keys] or [
+            self._ssh_key(numbered("ssh", generation))
+            for generation in range(1, rotation.ssh_key + 1)
+        ]
         self.ssh_private_key = self.ssh_keys[-1].private
         self.ssh_public_key = self.ssh_keys[-1].public
 

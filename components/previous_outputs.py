@@ -63,7 +63,7 @@ class PreviousOutputs:
             self._last, newest.private, *(key.public for key in earlier)
         ).apply(
             lambda values: refused_changes.ssh_keys_in_use(
-                values[0], machines, values[1], values[2:]
+                values[0], machines, values[1], values[2:], own=pki.has_own_ssh_key
             )
         )
         return found

@@ -96,21 +96,28 @@ def check_ssh_key(known: str | None, *keys: object) -> None:
     if known is None or any(isinstance(key, str) and known == key_sum(key) for key in keys):
         return
     problem = (
-        "this is not the text of the key that the machines got; set that one again (or the number "
-        "rotation.sshKey, which must never go back), or see 'Your own SSH key' in "
-        "docs/operations.md"
+        "this is not the text of the key that the machines got; to replace that one, set it as "
+        "previousSshPrivateKey, or else set it again (or the number rotation.sshKey, which must "
+        "never go back): see 'Your own SSH key' in docs/operations.md"
     )
     raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])
 
 
 def ssh_keys_in_use(
-    last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str]
+    last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str], *, own: bool
 ) -> Sequence[str]:
     """The earlier keys, unless all machines know the newest one; no machine leaves meanwhile."""
     if not earlier or last.ssh_key_sum == key_sum(newest):
         return []
     if leaving := last.machines - set(machines):
-        raise ConfigError([Fault("rotation.sshKey", len(earlier) + 1, _cannot_leave(leaving))])
+        problem = _cannot_leave(leaving)
+        raise ConfigError(
+            [
+                Fault("sshPrivateKey", MISSING, problem)
+                if own
+                else Fault("rotation.sshKey", len(earlier) + 1, problem)
+            ]
+        )
     return earlier
 
 

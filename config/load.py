@@ -5,7 +5,7 @@ Secret values stay Pulumi outputs, in `Secrets`, outside of the model.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
@@ -24,6 +24,10 @@ SECRET_KEYS = {
         "Private SSH key (OpenSSH or PEM) of the cluster, instead of a new one. "
         "Machines in `workerPools[].machines` must accept it."
     ),
+    "previousSshPrivateKey": (
+        "The last `sshPrivateKey`, in the update that replaces it: machines accept both keys, and "
+        "at its end the new one only. Remove it then."
+    ),
     "oidcClientSecret": (
         "Secret of the client `oidc.clientId`, for Headlamp; not needed for a public client."
     ),
@@ -37,8 +41,8 @@ class Secrets:
 
     keys: frozenset[str]
     """Top-level keys of the model in which something was set with `--secret`."""
-    ssh_private_key: pulumi.Output[str] | None
-    """Key that the machines accept; without it, a new key is made."""
+    ssh_private_keys: Sequence[pulumi.Output[str]]
+    """The user's own keys, the newest last; without any, the program makes one."""
     oidc_client_secret: pulumi.Output[str] | None
     """Secret with which Headlamp logs in at the OIDC issuer."""
     backup_secret_key: pulumi.Output[str] | None
@@ -64,6 +68,7 @@ def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) ->
         *parsed.faults,
         *_secrets_in_plain_text(is_set, secret),
         *_missing_secrets(parsed.model, is_set),
+        *_previous_ssh_key(is_set),
         *cross_field_faults(parsed.model, parsed.unusable),
     ]
     if faults:
@@ -85,6 +90,20 @@ def _missing_secrets(cluster: Cluster, is_set: Collection[str]) -> list[Fault]:
         return []
     problem = "backup.bucket needs it: `pulumi config set --secret backupSecretKey`"
     return [Fault("backupSecretKey", MISSING, problem)]
+
+
+def _previous_ssh_key(is_set: Mapping[str, object]) -> list[Fault]:
+    """What is wrong with a key that another one is to replace."""
+    previous, newest = (is_set.get(key) for key in ("previousSshPrivateKey", "sshPrivateKey"))
+    if previous is None:
+        return []
+    if newest is None:
+        problem = "it needs the new key: `pulumi config set --secret sshPrivateKey`"
+    elif str(previous).strip() == str(newest).strip():
+        problem = "sshPrivateKey is the same key: set that one to the new key, or remove this one"
+    else:
+        return []
+    return [Fault("previousSshPrivateKey", MISSING, problem)]
 
 
 def _without_secrets(fault: Fault, secret: Collection[str]) -> Fault:
@@ -110,9 +129,10 @@ def cluster_of_stack() -> Cluster:
 
 def secrets_of_stack() -> Secrets:
     """Read the secret values of the stack that is being run."""
+    keys = map(pulumi.Config().get_secret, ("previousSshPrivateKey", "sshPrivateKey"))
     return Secrets(
         keys=_secret_keys().difference(SECRET_KEYS),
-        ssh_private_key=pulumi.Config().get_secret("sshPrivateKey"),
+        ssh_private_keys=[key for key in keys if key is not None],
         oidc_client_secret=pulumi.Config().get_secret("oidcClientSecret"),
         backup_secret_key=pulumi.Config().get_secret("backupSecretKey"),
     )

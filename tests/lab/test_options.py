@@ -17,6 +17,7 @@ import yaml
 from lab import image, settings
 from lab.cloud.layout import EXTERNAL_NETWORK
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from tests.lab.login_keys import opened_by
 
 NAME = "options"
 SITE = "site"
@@ -132,6 +133,8 @@ def cluster(site: Site) -> Iterator[Cluster]:
         },
     )
     made.set_secret("sshPrivateKey", site.private_key)
+    # What an earlier run in the same lab has left.
+    made.stack.configure({"previousSshPrivateKey": None})
     with made.running():
         yield made
 
@@ -237,6 +240,26 @@ def pods_of_kube_proxy(cluster: Cluster) -> set[str]:
         *("-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "name")
     )
     return set(listed.split())
+
+
+def test_another_key_of_ones_own_replaces_it_on_existing_machines_too(
+    cluster: Cluster, site: Site, tmp_path: Path
+) -> None:
+    before, old = cluster.servers(), site.private_key
+    new, _ = keypair(tmp_path, "new")
+    cluster.set_secret("sshPrivateKey", new)
+    refused = cluster.stack.pulumi("preview", check=False, capture=True)
+    assert "previousSshPrivateKey" in refused.stdout + refused.stderr
+    cluster.set_secret("previousSshPrivateKey", old)
+    cluster.stack.pulumi("preview", capture=True)
+    cluster.up()
+    assert cluster.servers() == before
+    for machine in ["options-gateway-0", *cluster.nodes()]:
+        assert opened_by(cluster, machine, new, new), machine
+        assert not opened_by(cluster, machine, old, new), machine
+    assert set(cluster.up(previousSshPrivateKey=None)) == {"delete"}
+    assert cluster.up() == {}
+    assert all(cluster.nodes().values())
 
 
 def test_a_change_of_an_immutable_setting_is_refused(cluster: Cluster) -> None:

@@ -178,11 +178,12 @@ class Cloud(Mocks):
                 "certificateAuthorities": self._authorities,
             }
             return {"outputs": outputs if listed else {}}, []
+        private: str = args.args.get("privateKeyOpenssh") or "-"
         found = {
             "id": f"{args.args.get('name', 'any')}-id",
             "mtu": 1450,
             "cidr": "10.0.0.0/8",
-            "publicKeyOpenssh": "key",
+            "publicKeyOpenssh": f"public of {private.split()[0]}",
         }
         return {**args.args, **found}, []
 

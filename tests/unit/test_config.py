@@ -478,6 +478,24 @@ class TestSecrets:
         got = load({**LEAST, "sshPrivateKey": "x"}, "demo", secret=["sshPrivateKey"])
         assert got == cluster()
 
+    @pytest.mark.parametrize(
+        ("keys", "problem"),
+        [
+            ({}, "it needs the new key"),
+            ({"sshPrivateKey": "old"}, "sshPrivateKey is the same key"),
+            ({"sshPrivateKey": "new"}, None),
+        ],
+    )
+    def test_a_private_key_before_needs_another_one(
+        self, keys: dict[str, str], problem: str | None
+    ) -> None:
+        raw = {**LEAST, "previousSshPrivateKey": "old\n", **keys}
+        if problem is None:
+            assert load(raw, "demo", secret=list(raw)) == cluster()
+            return
+        with pytest.raises(ConfigError, match=f"previousSshPrivateKey: {problem}"):
+            load(raw, "demo", secret=list(raw))
+
 
 class NoResources(pulumi.runtime.Mocks):
     """For programs that only read their configuration."""
@@ -525,7 +543,7 @@ def test_a_stack_is_read_as_the_engine_passes_it() -> None:
     assert got.addons.cni.kind == "none"
     secrets = secrets_of_stack()
     assert secrets.keys == {"addons"}
-    assert secrets.ssh_private_key is not None
+    assert len(secrets.ssh_private_keys) == 1
 
 
 class TestBackup:

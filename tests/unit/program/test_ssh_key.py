@@ -107,6 +107,31 @@ def test_a_users_own_ssh_key_has_no_generations() -> None:
         run({**own, "rotation": {"sshKey": 2}}, secret=own)
 
 
+OWN = {"sshPrivateKey": "new", "previousSshPrivateKey": "old"}
+
+
+def test_machines_accept_another_key_of_the_user_before_and_no_other_one_after() -> None:
+    before = {"existing": [*GATEWAYS, *NODES], "ssh_key": "old\n"}
+    rotated = run(OWN, secret=OWN, **before)
+    for name in (*GATEWAYS, *NODES):
+        accept = rotated.one(LOCAL, f"{name}-ssh-key").inputs["environment"]
+        assert json.loads(accept["KEYS"]) == ["new\n", "old\n"]
+        assert json.loads(accept["ACCEPT"]) == ["public of new", "public of old"]
+        only = rotated.one(LOCAL, f"{name}-only-ssh-key").inputs["environment"]
+        assert json.loads(only["RETIRE"]) == ["public of old"]
+        assert command(rotated, f"{name}-configure").inputs["connection"]["privateKey"] == "new\n"
+    assert run(OWN, secret=OWN, **before, preview=True).resources
+    with pytest.raises(ConfigError, match="sshPrivateKey: demo-worker-2 cannot leave"):
+        run(OWN, secret=OWN, existing=[*GATEWAYS, *NODES, "demo-worker-2"], ssh_key="old\n")
+
+
+def test_two_texts_of_one_key_of_the_user_are_not_taken_from_machines() -> None:
+    same = {"sshPrivateKey": "one", "previousSshPrivateKey": "one with a comment"}
+    rotated = run(same, secret=same, existing=NODES, ssh_key="one with a comment\n")
+    only = rotated.one(LOCAL, "demo-worker-0-only-ssh-key").inputs["environment"]
+    assert json.loads(only["RETIRE"]) == []
+
+
 def test_an_ssh_key_of_any_generation_is_no_stranger_at_preview() -> None:
     for key in SSH_KEY:
         assert run(ROTATED, existing=NODES, ssh_key=key, preview=True).resources
