@@ -111,18 +111,18 @@ OWN = {"sshPrivateKey": "new", "previousSshPrivateKey": "old"}
 
 
 def test_machines_accept_another_key_of_the_user_before_and_no_other_one_after() -> None:
-    before = {"existing": [*GATEWAYS, *NODES], "ssh_key": "old\n"}
-    rotated = run(OWN, secret=OWN, **before)
-    for name in (*GATEWAYS, *NODES):
+    machines = [*GATEWAYS, *NODES]
+    rotated = run(OWN, secret=OWN, existing=machines, ssh_key="old\n")
+    for name in machines:
         accept = rotated.one(LOCAL, f"{name}-ssh-key").inputs["environment"]
         assert json.loads(accept["KEYS"]) == ["new\n", "old\n"]
         assert json.loads(accept["ACCEPT"]) == ["public of new", "public of old"]
         only = rotated.one(LOCAL, f"{name}-only-ssh-key").inputs["environment"]
         assert json.loads(only["RETIRE"]) == ["public of old"]
         assert command(rotated, f"{name}-configure").inputs["connection"]["privateKey"] == "new\n"
-    assert run(OWN, secret=OWN, **before, preview=True).resources
+    assert run(OWN, secret=OWN, existing=machines, ssh_key="old\n", preview=True).resources
     with pytest.raises(ConfigError, match="sshPrivateKey: demo-worker-2 cannot leave"):
-        run(OWN, secret=OWN, existing=[*GATEWAYS, *NODES, "demo-worker-2"], ssh_key="old\n")
+        run(OWN, secret=OWN, existing=[*machines, "demo-worker-2"], ssh_key="old\n")
 
 
 def test_two_texts_of_one_key_of_the_user_are_not_taken_from_machines() -> None:
