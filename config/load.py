@@ -93,7 +93,7 @@ def _missing_secrets(cluster: Cluster, is_set: Collection[str]) -> list[Fault]:
 
 
 def _previous_ssh_key(is_set: Mapping[str, object]) -> list[Fault]:
-    """What is wrong with a key that another one is to replace."""
+    """The faults of a key that another one is to replace."""
     previous, newest = (is_set.get(key) for key in ("previousSshPrivateKey", "sshPrivateKey"))
     if previous is None:
         return []
