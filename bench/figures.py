@@ -34,7 +34,7 @@ class Figures:
 
     def show(self) -> None:
         """Print the table and the machine's load: on a busy machine the figures say little."""
-        widths = [max(len(row[column]) for row in self.rows) for column in (0, 1)]
+        widths = [max((len(row[column]) for row in self.rows), default=0) for column in (0, 1)]
         for what, value, target in self.rows:
             print(f"{what:{widths[0]}}  {value:>{widths[1]}}  {target}".rstrip())
         load = ", ".join(f"{average:.1f}" for average in os.getloadavg())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.figures import Figures
 from lab.cloud import inside
 from tests.lab.cluster import run
 from tests.lab.object_store import ObjectStore
@@ -57,3 +58,11 @@ def store(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     number = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
     with ObjectStore(tmp_path_factory.mktemp("store"), port=7480 + number) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[Figures]:
+    """What the tests of a file measure, printed at the end, also after a failure."""
+    measured = Figures()
+    yield measured
+    measured.show()

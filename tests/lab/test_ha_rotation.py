@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.figures import Figures, seconds
 from lab import image, settings
 from tests.lab import kills
 from tests.lab.cluster import Cluster, openstack, run
@@ -28,6 +29,7 @@ CREDENTIAL_USERS = ("openstack-cloud-controller-manager", "openstack-cinder-csi"
 # Each test goes on from those before it: no number may go back.
 KEYS = dict.fromkeys(("encryptionKey", "serviceAccountKey", "sshKey", "hostKeys", "kubeconfig"), 2)
 ALL = {**KEYS, "cloudCredential": 2}
+LONGEST_ROTATION = 600
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,12 @@ def cluster() -> Iterator[Cluster]:
 def first_kubeconfig(cluster: Cluster) -> Path:
     """A copy of a kubeconfig that knows the first CA only."""
     return copied(cluster, "first-kubeconfig")
+
+
+@pytest.fixture(scope="module")
+def authorities_took() -> list[float]:
+    """Seconds of each update that replaces the CAs."""
+    return []
 
 
 def phase(cluster: Cluster) -> tuple[int, str]:
@@ -116,7 +124,7 @@ def accepted_token_keys(cluster: Cluster) -> list[int]:
 
 
 def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
-    cluster: Cluster,
+    cluster: Cluster, figures: Figures
 ) -> None:
     cluster.wait_for_pods(180)
     leaked = copied(cluster, "leaked")
@@ -124,7 +132,8 @@ def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
     assert "serviceaccount:default" in cluster.kubectl_as(token, "auth", "whoami")
     before, machines = pods(cluster), cluster.servers()
     with Poll(cluster) as poll:
-        cluster.up(rotation=KEYS)
+        took = seconds(lambda: cluster.up(rotation=KEYS))
+    figures.add("five keys in one update", took, at_most=LONGEST_ROTATION)
     assert may_do_everything(cluster.kubeconfig)
     assert not may_do_everything(leaked)
     assert cluster.kubectl_as(token, "auth", "whoami") == ""
@@ -143,7 +152,9 @@ def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
     assert poll.longest < 3, poll.longest
 
 
-def test_another_cloud_credential_restarts_only_those_that_use_it(cluster: Cluster) -> None:
+def test_another_cloud_credential_restarts_only_those_that_use_it(
+    cluster: Cluster, figures: Figures
+) -> None:
     def others() -> dict[str, int]:
         found = pods(cluster).items()
         return {pod: restarts for pod, restarts in found if not pod.startswith(CREDENTIAL_USERS)}
@@ -151,7 +162,8 @@ def test_another_cloud_credential_restarts_only_those_that_use_it(cluster: Clust
     before = others()
     [old] = openstack("application", "credential", "list")
     with Poll(cluster) as poll:
-        cluster.up(rotation=ALL)
+        took = seconds(lambda: cluster.up(rotation=ALL))
+    figures.add("cloud credential", took, at_most=LONGEST_ROTATION)
     [new] = openstack("application", "credential", "list")
     assert new["ID"] != old["ID"]
     assert others() == before
@@ -172,12 +184,13 @@ def test_a_preview_says_what_comes_and_one_number_follows_the_other(cluster: Clu
 
 
 def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
-    cluster: Cluster, first_kubeconfig: Path
+    cluster: Cluster, first_kubeconfig: Path, authorities_took: list[float]
 ) -> None:
     cluster.wait_for_pods(180)
     before, machines = pods(cluster), cluster.servers()
     with Poll(cluster) as poll:
-        cluster.up(rotation={**ALL, "certificateAuthorities": 2})
+        rotation = {**ALL, "certificateAuthorities": 2}
+        authorities_took.append(seconds(lambda: cluster.up(rotation=rotation)))
     assert phase(cluster) == (2, "issue")
     assert issuers(cluster) == of(2)
     assert all(cluster.nodes().values())
@@ -189,10 +202,10 @@ def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
 
 
 def test_the_kubeconfig_is_of_the_new_authorities_and_the_old_one_still_works(
-    cluster: Cluster, first_kubeconfig: Path
+    cluster: Cluster, first_kubeconfig: Path, authorities_took: list[float]
 ) -> None:
     with Poll(cluster) as poll:
-        cluster.up()
+        authorities_took.append(seconds(cluster.up))
     assert phase(cluster) == (2, "use")
     login = yaml.safe_load(cluster.kubeconfig.read_text())
     certificate = base64.b64decode(login["users"][0]["user"]["client-certificate-data"]).decode()
@@ -202,12 +215,17 @@ def test_the_kubeconfig_is_of_the_new_authorities_and_the_old_one_still_works(
     assert poll.failed == 0
 
 
-def test_then_nothing_accepts_the_old_authorities(cluster: Cluster, first_kubeconfig: Path) -> None:
+def test_then_nothing_accepts_the_old_authorities(
+    cluster: Cluster, first_kubeconfig: Path, authorities_took: list[float], figures: Figures
+) -> None:
     before = pods(cluster)
     old = cluster.ssh(CONTROL_PLANES[0], f"sudo cat {PKI}/ca.crt")
     assert old.count("BEGIN") == 2
     with Poll(cluster) as poll:
-        cluster.up()
+        authorities_took.append(seconds(cluster.up))
+    for number, took in enumerate(authorities_took, start=1):
+        figures.add(f"certificate authorities, update {number}", took)
+    figures.add("certificate authorities", sum(authorities_took), at_most=LONGEST_ROTATION)
     assert phase(cluster) == (2, "done")
     assert user_of(cluster.kubeconfig) == "administrator"
     assert user_of(first_kubeconfig) == ""
@@ -232,8 +250,8 @@ def test_a_machine_joins_with_the_new_authorities(cluster: Cluster) -> None:
 @kills.SEEDED
 def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
     rotation = {**ALL, "certificateAuthorities": 3}
-    for seconds in kills.draw(seed, 5, 5, 200):
-        if cluster.killed_up(seconds, rotation=rotation):
+    for moment in kills.draw(seed, 5, 5, 200):
+        if cluster.killed_up(moment, rotation=rotation):
             cluster.recover()
     for _ in range(3):
         cluster.up()

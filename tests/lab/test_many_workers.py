@@ -21,14 +21,6 @@ LONGEST_SILENCE = 10
 
 
 @pytest.fixture(scope="module")
-def figures() -> Iterator[Figures]:
-    """The figures, printed at the end, also after a failure."""
-    measured = Figures()
-    yield measured
-    measured.show()
-
-
-@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two gateways, three control planes, twenty workers: nothing is made yet."""
     keys = settings.cluster(image=image.ensure(), control_planes=CONTROL_PLANES, workers=WORKERS)

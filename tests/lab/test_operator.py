@@ -41,14 +41,6 @@ LONGEST_MAKING, LONGEST_HEALING, LONGEST_CHANGE = 900, 180, 900
 
 
 @pytest.fixture(scope="module")
-def figures() -> Iterator[Figures]:
-    """The figures, printed at the end, also after a failure."""
-    measured = Figures()
-    yield measured
-    measured.show()
-
-
-@pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """The bucket with the state of the other cluster."""
     with ObjectStore(tmp_path_factory.mktemp("store"), PORT + 1) as made:
