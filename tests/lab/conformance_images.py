@@ -1,7 +1,6 @@
 """The images of Kubernetes' conformance tests, from its module and from Debian packages.
 
-They are not the released ones, so what they show is no certificate. Two tests depend on busybox'
-shell, which Debian has patched: an environment variable like `data-1` is lost in it.
+They are not the released ones, so what they show is no certificate.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from lab.image import base, debian, oci
 from lab.image.oci import Image, Layer, LayerWriter
 from lab.paths import CACHE, ensure
 from tests.conformance import programs
+from tests.lab import upstream_busybox
 
 # What agnhost's own image has of Alpine Linux, and what the tests of names call.
 PACKAGES = (
@@ -87,7 +87,7 @@ def _images(version: str, folder: Path, wanted: Sequence[str]) -> Iterator[Image
     users.write("etc/passwd", USERS)
     users.write("etc/group", GROUPS)
     users.folder("tmp", 0o1777)
-    small = [debian.busybox(), users.close()]
+    small = [upstream_busybox.layer(folder), users.close()]
     tools = _debian(layers)
     more = LayerWriter(layers)
     more.write("etc/passwd", USERS)

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab.image import debian
 from lab.image.oci import Layer, LayerWriter
 from tests.conformance import programs
-from tests.lab import conformance_images
+from tests.lab import conformance_images, upstream_busybox
 from tests.lab.mirror import Images
 
 E2E = "registry.k8s.io/e2e-test-images"
@@ -52,7 +51,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(programs, "source", lambda folder: tmp_path / "source")
     monkeypatch.setattr(conformance_images, "listed", lambda e2e: LISTED)
     monkeypatch.setattr(conformance_images, "_debian", packages)
-    monkeypatch.setattr(debian, "busybox", packages)
+    monkeypatch.setattr(upstream_busybox, "layer", packages)
     return conformance_images.archive("v1.36.3", tmp_path / "folder")
 
 
