@@ -91,9 +91,9 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 # Each makes a cluster of its own, and destroys it. On more than 2 cores, WORKERS=2 has two at a time,
 # each in a project of its own.
 WORKERS = 0
-CLUSTERS = test_small_cluster.py test_ha_cluster.py test_killed.py test_options.py test_upgrade.py \
-  test_update.py test_bad_input.py test_mirror.py test_backup.py one_control_plane \
-  test_certificates.py test_admin_cluster.py
+SMALLEST = test_small_cluster.py test_bad_input.py
+CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py test_update.py \
+  test_mirror.py test_backup.py one_control_plane test_certificates.py test_admin_cluster.py
 ROTATIONS = test_ha_rotation.py test_rotation.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
@@ -101,17 +101,18 @@ INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_ident
 # The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
 lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers, the lab itself (root).
-	$(BIN)/pytest -v tests/lab/test_small_cluster.py tests/lab/test_bad_input.py
+	$(BIN)/pytest -v $(addprefix tests/lab/,$(SMALLEST))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
 	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
-.PHONY: lab-test
-lab-test: lab-cloud ## Run the tests of creation, operation and faults: real engine, real clusters (root).
+.PHONY: lab-clusters
+lab-clusters: lab-cloud ## Test creation, operation and faults of all other clusters (root).
 	$(BIN)/pytest -v -n $(WORKERS) --dist loadgroup --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
-	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
-	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
-	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
+
+.PHONY: lab-test
+lab-test: lab-clusters ## Run every test of the lab: lab-clusters, then lab-ci (root).
+	$(MAKE) lab-ci
 
 .PHONY: lab-rotations
 lab-rotations: lab-cloud ## Replace all keys and certificates of living clusters, with twenty kills; SEED=... (root).
