@@ -42,15 +42,15 @@ def check(kubeconfig: Path, processes: int, note: str) -> bool:
     nodes = len(kubectl(kubeconfig, "get", "nodes", "-o", "name").split())
     folder = FOLDER / version
     built, results = programs.build(version, folder), folder / "results"
-    runs = {
-        name: page.read(suite.junit(results, name))
-        for name in suite.run(built, results, kubeconfig, processes)
-    }
-    day = datetime.now(UTC).date()
+    runs: dict[str, list[page.Outcome]] = {}
     report = page.Report(
-        day=day, version=version, nodes=nodes, runs=runs, known=suite.known(built), note=note
-    )
-    PAGE.write_text(report.text())
+        day=datetime.now(UTC).date(), version=version, nodes=nodes, runs=runs,
+        known=suite.known(built), note=note,
+    )  # fmt: skip
+    for name in suite.run(built, results, kubeconfig, processes):
+        runs[name] = page.read(suite.junit(results, name))
+        # After each of them: the next one takes long, too, and may be interrupted.
+        PAGE.write_text(report.text())
     counted = ", ".join(
         f"{len(report.having(status))} {status}" for status in ("passed", "failed", "skipped")
     )

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 Status = Literal["passed", "failed", "skipped"]
 # ginkgo puts the kind of node in front, and the labels behind.
-NAME = re.compile(r"^(?:\[It\] )?(.*?\[Conformance\])")
+NAME = re.compile(r"^\[It\] (.*?)(?: \[[^\]]*\])?$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,8 @@ class Report:
             "",
             "Written by `make conformance`, which runs every conformance test of Kubernetes'",
             "own end-to-end suite on the cluster of `KUBECONFIG`: first those that tolerate each",
-            "other, then the serial ones. [How to run it](operations.md#conformance).",
+            "other, then the serial ones; and the suite's tests of network policies.",
+            "[How to run it](operations.md#conformance).",
             "",
             f"{where} {self.note}".strip(),
             "",

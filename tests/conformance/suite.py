@@ -1,4 +1,4 @@
-"""Runs of the suite by ginkgo; each leaves a JUnit file and a log."""
+"""Runs of the tests by ginkgo; each leaves a JUnit file and a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from tests.conformance.programs import E2E, GINKGO, ConformanceError
 
 # Serial tests change what the others look at, and disruptive ones restart it.
 APART = "(Serial || Disruptive)"
-RUNS = {"parallel": f"Conformance && !{APART}", "serial": f"Conformance && {APART}"}
+SERIAL = "serial"
+# Name -> ginkgo's filter of labels.
+RUNS = {
+    "parallel": f"Conformance && !{APART}",
+    SERIAL: f"Conformance && {APART}",
+    "network-policy": "Feature: containsAny NetworkPolicy",
+}
 
 
 def known(programs: Path) -> list[str]:
@@ -31,7 +37,7 @@ def run(programs: Path, results: Path, kubeconfig: Path, processes: int) -> Iter
         # A run that is interrupted must not leave the outcomes of an older one.
         junit(results, name).unlink(missing_ok=True)
         command: list[str | Path] = [
-            programs / GINKGO, "run", f"--procs={processes if name == 'parallel' else 1}",
+            programs / GINKGO, "run", f"--procs={1 if name == SERIAL else processes}",
             f"--label-filter={labels}", "--timeout=24h", "--no-color", "--silence-skips",
             f"--output-dir={results}", f"--junit-report={junit(results, name).name}",
             programs / E2E, "--", "--provider=skeleton", f"--kubeconfig={kubeconfig}",

@@ -123,17 +123,18 @@ def fake(folder: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def test_both_runs_leave_their_files_the_serial_one_last(tmp_path: Path) -> None:
+def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> None:
     results = tmp_path / "results"
     fake(
         tmp_path, "ginkgo",
         'echo "$@" >>../words; for word; do case $word in --junit-report=*)'
         ' echo "<testsuites/>" >"${word#*=}";; esac; done; exit 1',
     )  # fmt: skip
-    assert list(suite.run(tmp_path, results, tmp_path / "kubeconfig", 4)) == ["parallel", "serial"]
-    parallel, serial = (tmp_path / "words").read_text().splitlines()
+    assert list(suite.run(tmp_path, results, tmp_path / "kubeconfig", 4)) == list(suite.RUNS)
+    parallel, serial, policies = (tmp_path / "words").read_text().splitlines()
     assert "--procs=4 --label-filter=Conformance && !(Serial || Disruptive)" in parallel
     assert "--procs=1 --label-filter=Conformance && (Serial || Disruptive)" in serial
+    assert "--procs=4 --label-filter=Feature: containsAny NetworkPolicy" in policies
     assert parallel.endswith(f"-- --provider=skeleton --kubeconfig={tmp_path}/kubeconfig")
 
 
