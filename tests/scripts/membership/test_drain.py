@@ -119,6 +119,37 @@ def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_fence_and_no_word(
     machine.order("worker.sh reset", OUT_OF_SERVICE, "delete node demo-worker-0")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "prints", "status"),
+    [("crictl ps", "4f5e", 0), ("crictl ps", "", 1), ("worker.sh reset", "", 1)],
+)
+def test_a_dead_kubelet_whose_containers_may_still_run_needs_a_fence(
+    make: Callable[..., Machine], pattern: str, prints: str, status: int
+) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "server\n")
+    machine.answer(f"^ssh .*{pattern}", prints, status=status)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "its pods stay until its server is stopped" in result.log
+    assert not machine.called("taint")
+    assert not machine.called("delete")
+
+
+def test_a_reset_that_stops_no_container_does_not_say_that_a_machine_is_off(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/unreachable")
+    machine.answer("^ssh .*crictl ps", "4f5e")
+    result = drain(machine)
+    assert result.status == 1
+    assert "Switch the machine off" in result.log
+    assert not machine.called("delete")
+
+
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")
