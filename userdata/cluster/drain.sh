@@ -64,7 +64,7 @@ drain() {
   fi
   reset_machine || die "kubeadm reset failed on $NODE_NAME: the reason is above"
   if [[ $fence == true ]]; then
-    log "$NODE_NAME does not answer: its Node and its pods stay until its server is stopped"
+    log "$NODE_NAME does not answer, or ends no pod: its Node and its pods stay until its server is stopped"
     return
   fi
   step "delete the Node"
@@ -84,7 +84,7 @@ abandon_dead_node() {
     return
   fi
   [[ $machine_is_reset == true ]] || is_out_of_service ||
-    die "$NODE_NAME does not answer, and may still run: pods that another node started in place of its own would write to the same volumes. Switch the machine off, say so, and run again: kubectl taint node $NODE_NAME $OUT_OF_SERVICE=nodeshutdown:NoExecute"
+    die "$NODE_NAME does not answer, or ends no pod, and may still run: pods that another node started in place of its own would write to the same volumes. Switch the machine off, say so, and run again: kubectl taint node $NODE_NAME $OUT_OF_SERVICE=nodeshutdown:NoExecute"
   log "$NODE_NAME is stopped: its pods are deleted by force"
   kube taint node "$NODE_NAME" --overwrite "$OUT_OF_SERVICE=nodeshutdown:NoExecute" >/dev/null ||
     die "$NODE_NAME could not be tainted"

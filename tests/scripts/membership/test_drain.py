@@ -150,6 +150,40 @@ def test_a_reset_that_stops_no_container_does_not_say_that_a_machine_is_off(
     assert not machine.called("delete")
 
 
+ENDING = "shop web-1 2026-01-01T00:00:00Z ReplicaSet\nshop db-0 2026-01-01T00:00:00Z \n"
+DAEMON = "kube-system cilium-x  DaemonSet\n"
+
+
+def test_a_node_whose_kubelet_ends_no_pod_is_abandoned(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", "no containerd"))
+    machine.answer(" drain ", status=1)
+    machine.answer("get pods --all-namespaces", ENDING + DAEMON)
+    machine.answer("^ssh ", status=255)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "does not end these pods: shop/web-1 shop/db-0" in result.log
+    assert not machine.called("taint")
+    assert not machine.called("delete node")
+
+
+@pytest.mark.parametrize(
+    ("ready", "pods"),
+    [("True", ENDING), ("False", ENDING + "shop api-1  ReplicaSet\n"), ("False", DAEMON)],
+)
+def test_a_node_whose_pods_are_not_all_stuck_is_not_abandoned(
+    make: Callable[..., Machine], ready: str, pods: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", ready, "sick"))
+    machine.answer(" drain ", status=1)
+    machine.answer("get pods --all-namespaces", pods)
+    result = drain(machine)
+    assert result.status == 1
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh reset")
+
+
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")
