@@ -8,7 +8,8 @@ evict_pods() {
   local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began
   step "drain"
   until ((SECONDS - start >= limit)); do
-    read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+    # An API server that goes away meanwhile is no reason to give up a drain of hours.
+    wait_for 60 "the Node $NODE_NAME" read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
     [[ $node_ready != Unknown ]] || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.

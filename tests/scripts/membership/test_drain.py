@@ -184,6 +184,18 @@ def test_a_node_whose_pods_are_not_all_stuck_is_not_abandoned(
     assert not machine.called("worker.sh reset")
 
 
+def test_a_drain_survives_an_api_that_does_not_answer_for_a_moment(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1, times=1)
+    machine.answer("get node demo-worker-0", status=1, times=5)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("delete node demo-worker-0")
+
+
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")
