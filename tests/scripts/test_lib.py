@@ -341,6 +341,11 @@ def test_later_runs_have_the_settings_of_the_last_folder_alone(machine: Machine)
     assert not (settings / "proxy.env").exists()
 
 
+def test_installing_a_package_restarts_no_other_service(machine: Machine) -> None:
+    machine.answer("^apt-get", does="sys.stderr.write(os.environ['NEEDRESTART_SUSPEND'] + '!')")
+    assert machine.lib("apt_install jq").log.count("1!") == 2
+
+
 def test_apt_goes_through_the_proxy(machine: Machine) -> None:
     machine.write("proxy.env", "HTTP_PROXY=http://proxy:3128\nNO_PROXY=localhost\n")
     machine.answer("^apt-get", does="sys.stderr.write(repr(os.environ.get('http_proxy')))")
