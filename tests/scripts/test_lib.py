@@ -290,6 +290,13 @@ def test_an_installed_script_reads_what_the_last_run_left(machine: Machine) -> N
     assert result.stdout.strip() == str((machine.root / CURRENT).resolve())
 
 
+def test_the_settings_that_stay_are_on_the_disk_before_the_scripts_that_read_them(
+    machine: Machine,
+) -> None:
+    machine.lib("install_scripts")
+    machine.order(f"{machine.root}/etc/openstack-kubernetes/node.env", "/releases")
+
+
 def test_one_older_release_stays(machine: Machine) -> None:
     releases = machine.root / LIBRARY / "releases"
     seen = []
