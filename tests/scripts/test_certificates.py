@@ -153,6 +153,45 @@ def test_a_renewal_and_kureds_reboots_wait_for_each_other(machine: Machine) -> N
     machine.order("annotate daemonset kured", "create -f -", "kubeadm certs renew all")
 
 
+LOST = {
+    "endpoint health": {"status": 1},
+    "^curl .*https://10.8.0.22:6443/readyz": {"status": 22},
+    "get daemonset kured": {"prints": '41|{"nodeID":"demo-control-plane-1"}'},
+    "get node demo-control-plane-1": {"prints": "node/demo-control-plane-1"},
+}
+
+
+def lose_the_other(machine: Machine) -> None:
+    """The other control plane is down, since kured has rebooted it."""
+    for rule, answer in LOST.items():
+        machine.answer(rule, **answer)  # type: ignore[arg-type]
+
+
+def test_a_lost_control_plane_is_not_waited_for_until_certificates_expire(machine: Machine) -> None:
+    lose_the_other(machine)
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR // 24 + DAY))
+    assert renew(machine).status == 0
+    assert not machine.called("kubeadm")
+
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR // 24 - DAY))
+    result = renew(machine)
+    assert result.status == 0, result
+    machine.order("create -f -", "kubeadm certs renew all", "crictl stop", "patch lease")
+    assert len(machine.called("crictl stop")) == 4
+    assert not machine.has(f"{STATE}/renewed")
+
+
+def test_nor_after_the_interruption_of_such_a_renewal(machine: Machine) -> None:
+    lose_the_other(machine)
+    machine.place(f"{PKI}/apiserver.crt", certificate(DAY))
+    machine.answer("^crictl stop", status=1, times=1)
+    assert renew(machine).status == 1
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR - 60))
+    machine.rules = [rule for rule in machine.rules if not rule["times"]]
+    assert renew(machine).status == 0
+    assert len(machine.called("crictl stop")) == 4
+
+
 def test_the_turn_of_a_lost_control_plane_ends(machine: Machine) -> None:
     machine.place(f"{PKI}/apiserver.crt", certificate(30 * DAY))
     machine.answer(LEASE, "7|demo-control-plane-1|2026-01-01T00:00:00.000000Z")

@@ -290,6 +290,13 @@ def test_an_installed_script_reads_what_the_last_run_left(machine: Machine) -> N
     assert result.stdout.strip() == str((machine.root / CURRENT).resolve())
 
 
+def test_the_settings_that_stay_are_on_the_disk_before_the_scripts_that_read_them(
+    machine: Machine,
+) -> None:
+    machine.lib("install_scripts")
+    machine.order(f"{machine.root}/etc/openstack-kubernetes/node.env", "/releases")
+
+
 def test_one_older_release_stays(machine: Machine) -> None:
     releases = machine.root / LIBRARY / "releases"
     seen = []
@@ -339,6 +346,11 @@ def test_later_runs_have_the_settings_of_the_last_folder_alone(machine: Machine)
     left = sorted(p.relative_to(settings).as_posix() for p in settings.rglob("*.*ml"))
     assert left == ["containerd/certs.d/docker.io/hosts.toml"]
     assert not (settings / "proxy.env").exists()
+
+
+def test_installing_a_package_restarts_no_other_service(machine: Machine) -> None:
+    machine.answer("^apt-get", does="sys.stderr.write(os.environ['NEEDRESTART_SUSPEND'] + '!')")
+    assert machine.lib("apt_install jq").log.count("1!") == 2
 
 
 def test_apt_goes_through_the_proxy(machine: Machine) -> None:

@@ -16,6 +16,8 @@ cordon() {
 
 # Also ends the cordon of an earlier run that was interrupted.
 uncordon() {
+  # The last look at the Node may be one that failed, which shows no cordon.
+  wait_for 60 "the Node $NODE_NAME" read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
   if [[ -n $node_marked ]]; then
     step "uncordon"
     set_cordon null null || die "$NODE_NAME could not be uncordoned"

@@ -62,9 +62,9 @@ drain() {
     step "remove the etcd member"
     remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
   fi
-  reset_machine
+  reset_machine || die "kubeadm reset failed on $NODE_NAME: the reason is above"
   if [[ $fence == true ]]; then
-    log "$NODE_NAME does not answer: its Node and its pods stay until its server is stopped"
+    log "$NODE_NAME does not answer, or ends no pod: its Node and its pods stay until its server is stopped"
     return
   fi
   step "delete the Node"
@@ -72,24 +72,32 @@ drain() {
   log "$NODE_NAME is out of the cluster"
 }
 
-# The kubelet does not answer, so a drain would wait forever. The machine may be isolated and write to
-# its volumes: its pods must not run anywhere else before it is stopped, which kubeadm's reset does.
-# If that is not possible, the program stops a server after this script, and a person any other
-# machine.
+# The kubelet ends no pod, so a drain would wait forever. The machine may be isolated and write to its
+# volumes: its pods must not run anywhere else before it is stopped, which kubeadm's reset does. If that
+# is not possible, the program stops a server after this script, and a person any other machine.
 abandon_dead_node() {
   step "abandon a dead node"
-  reset_machine
+  reset_machine || log "kubeadm reset failed on $NODE_NAME: the reason is above"
+  [[ $machine_is_reset == false ]] || no_container_runs || machine_is_reset=false
   if [[ $machine_is_reset == false && -n ${PROVIDER_ID:-} ]]; then
     fence=true
     return
   fi
   [[ $machine_is_reset == true ]] || is_out_of_service ||
-    die "$NODE_NAME does not answer, and may still run: pods that another node started in place of its own would write to the same volumes. Switch the machine off, say so, and run again: kubectl taint node $NODE_NAME $OUT_OF_SERVICE=nodeshutdown:NoExecute"
+    die "$NODE_NAME does not answer, or ends no pod, and may still run: pods that another node started in place of its own would write to the same volumes. Switch the machine off, say so, and run again: kubectl taint node $NODE_NAME $OUT_OF_SERVICE=nodeshutdown:NoExecute"
   log "$NODE_NAME is stopped: its pods are deleted by force"
   kube taint node "$NODE_NAME" --overwrite "$OUT_OF_SERVICE=nodeshutdown:NoExecute" >/dev/null ||
     die "$NODE_NAME could not be tainted"
   wait_for 90 "the pods of $NODE_NAME to go" pods_are_gone || delete_pods_by_force
   wait_for_volumes false
+}
+
+# kubeadm's reset warns of containers that it cannot stop, for example without containerd, and succeeds.
+no_container_runs() {
+  local running
+  running=$(on_node sudo -n crictl ps --quiet </dev/null) && [[ -z $running ]] && return
+  log "containers may still run on $NODE_NAME, which kubeadm reset did not stop"
+  return 1
 }
 
 is_out_of_service() {
@@ -116,6 +124,8 @@ read_server() {
 
 reset_was_tried=false
 machine_is_reset=false
+
+# reset_machine: once. Status 1 if it can be reached, but not reset.
 reset_machine() {
   [[ $reset_was_tried == false ]] || return 0
   step "kubeadm reset on $NODE_NAME"
@@ -127,7 +137,7 @@ reset_machine() {
   elif ! on_node test -e "$SCRIPTS_DIR/$ROLE/$ROLE.sh" </dev/null; then
     log "the machine was never configured: nothing to reset"
   else
-    on_node_script reset </dev/null || die "kubeadm reset failed on $NODE_NAME: the reason is above"
+    on_node_script reset </dev/null || return
     machine_is_reset=true
   fi
 }

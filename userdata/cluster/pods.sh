@@ -2,12 +2,14 @@
 # The pods of the node: evicted, or deleted by force. Sourced, never run.
 # shellcheck disable=SC2154 # nodes.sh sets node_*
 
-# evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod.
+# evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod, or has ended
+# none.
 evict_pods() {
   local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began
   step "drain"
   until ((SECONDS - start >= limit)); do
-    read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+    # An API server that goes away meanwhile is no reason to give up a drain of hours.
+    wait_for 60 "the Node $NODE_NAME" read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
     [[ $node_ready != Unknown ]] || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.
@@ -18,7 +20,17 @@ evict_pods() {
     ((quick < 3)) || break
     sleep "${WAIT_PAUSE:-3}"
   done
+  ! no_pod_ends || return 1
   die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
+}
+
+# no_pod_ends: all that are left were told to end, and the kubelet says that it cannot end them, for
+# example because containerd does not answer.
+no_pod_ends() {
+  local left
+  [[ $node_ready == False ]] && left=$(pods_left) && [[ -n $left ]] || return 1
+  ! grep -qvE '^[^ ]+ [^ ]+ [0-9]' <<<"$left" || return 1
+  log "$NODE_NAME is not Ready, and does not end these pods: $(cut -d ' ' -f 1,2 <<<"$left" | tr ' ' / | paste -sd ' ')"
 }
 
 delete_pods_by_force() {
@@ -37,9 +49,10 @@ pods_are_gone() {
   left=$(pods_left) && [[ -z $left ]]
 }
 
-# pods_left: all but mirror pods and those of DaemonSets.
+# pods_left: lines of NAMESPACE NAME TIME OWNER, of all but mirror pods and those of DaemonSets. TIME is
+# when the pod should have ended, empty if no one has told it to.
 pods_left() {
   kube get pods --all-namespaces --field-selector "spec.nodeName=$NODE_NAME" \
-    -o jsonpath='{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{" "}{.metadata.ownerReferences[0].kind}{"\n"}{end}' |
+    -o jsonpath='{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{" "}{.metadata.deletionTimestamp}{" "}{.metadata.ownerReferences[0].kind}{"\n"}{end}' |
     sed '/ DaemonSet$/d; / Node$/d'
 }

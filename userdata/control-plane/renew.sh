@@ -21,26 +21,35 @@ remove_certificates_timer() {
   rm -f -- "$INIT_CONFIG" "$CERTIFICATES_METRICS"
 }
 
-# renew: when a third of their life is left, or less. The timer runs this, and no one waits for it.
+# renew: when a third of their life is left, or less. The timer runs this, and no one waits for it. When
+# another control plane is lost, an API that pauses while this one restarts is better than one that ends
+# when the certificates do.
 renew() {
-  local due
+  local due how
   is_member || die "this machine is not a member of a cluster"
   at_exit report_certificates
   ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
   due=$(certificate_within $((CERTIFICATE_SECONDS / 3)))
   if [[ -n $due ]]; then
     log "$due expires at $(expiry_of "$due"): renewing all"
-    [[ -z $(certificate_within 0) ]] || write_file "$TO_RESTART" 0644 at-once
+    if [[ -n $(certificate_within 0) ]]; then
+      write_file "$TO_RESTART" 0644 at-once
+    elif [[ -n $(certificate_within $((CERTIFICATE_SECONDS / 24))) ]]; then
+      write_file "$TO_RESTART" 0644 late
+    fi
   fi
-  if [[ $(cat "$TO_RESTART" 2>/dev/null) == at-once ]]; then
+  how=$(cat "$TO_RESTART" 2>/dev/null) || how=''
+  # shellcheck disable=SC2034 # turn.sh looks at it
+  [[ $how != late ]] || WAIT_FOR_OTHERS=false
+  if [[ $how == at-once ]]; then
     renew_expired
-  elif [[ -n $due || -e $TO_RESTART ]] && take_turn "renewal of certificates"; then
+  elif [[ -n $due || -n $how ]] && take_turn "renewal of certificates"; then
     renew_in_turn
   fi
 }
 
 renew_in_turn() {
-  write_file "$TO_RESTART" 0644 in-turn
+  [[ -e $TO_RESTART ]] || write_file "$TO_RESTART" 0644 in-turn
   run_renewal
   restart_in_turn "what is left is restarted when it is"
   rm -f -- "$TO_RESTART"

@@ -34,8 +34,9 @@ apt_update() {
   APT_UPDATED=true
 }
 
+# Ubuntu's needrestart would restart whatever uses an updated library: containerd, HAProxy, keepalived.
 apt_get() {
-  with_proxy run env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes \
+  with_proxy run env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get --quiet --yes \
     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
     -o Dpkg::Options::=--force-confold "$@"
 }

@@ -119,6 +119,83 @@ def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_fence_and_no_word(
     machine.order("worker.sh reset", OUT_OF_SERVICE, "delete node demo-worker-0")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "prints", "status"),
+    [("crictl ps", "4f5e", 0), ("crictl ps", "", 1), ("worker.sh reset", "", 1)],
+)
+def test_a_dead_kubelet_whose_containers_may_still_run_needs_a_fence(
+    make: Callable[..., Machine], pattern: str, prints: str, status: int
+) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "server\n")
+    machine.answer(f"^ssh .*{pattern}", prints, status=status)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "its pods stay until its server is stopped" in result.log
+    assert not machine.called("taint")
+    assert not machine.called("delete")
+
+
+def test_a_reset_that_stops_no_container_does_not_say_that_a_machine_is_off(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("get node demo-worker-0 .*taints", "node.kubernetes.io/unreachable")
+    machine.answer("^ssh .*crictl ps", "4f5e")
+    result = drain(machine)
+    assert result.status == 1
+    assert "Switch the machine off" in result.log
+    assert not machine.called("delete")
+
+
+ENDING = "shop web-1 2026-01-01T00:00:00Z ReplicaSet\nshop db-0 2026-01-01T00:00:00Z \n"
+DAEMON = "kube-system cilium-x  DaemonSet\n"
+
+
+def test_a_node_whose_kubelet_ends_no_pod_is_abandoned(make: Callable[..., Machine]) -> None:
+    machine = make(PROVIDER_ID=SERVER)
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "False", "no containerd"))
+    machine.answer(" drain ", status=1)
+    machine.answer("get pods --all-namespaces", ENDING + DAEMON)
+    machine.answer("^ssh ", status=255)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "does not end these pods: shop/web-1 shop/db-0" in result.log
+    assert not machine.called("taint")
+    assert not machine.called("delete node")
+
+
+@pytest.mark.parametrize(
+    ("ready", "pods"),
+    [("True", ENDING), ("False", ENDING + "shop api-1  ReplicaSet\n"), ("False", DAEMON)],
+)
+def test_a_node_whose_pods_are_not_all_stuck_is_not_abandoned(
+    make: Callable[..., Machine], ready: str, pods: str
+) -> None:
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", ready, "sick"))
+    machine.answer(" drain ", status=1)
+    machine.answer("get pods --all-namespaces", pods)
+    result = drain(machine)
+    assert result.status == 1
+    assert "could not be drained" in result.log
+    assert not machine.called("worker.sh reset")
+
+
+def test_a_drain_survives_an_api_that_does_not_answer_for_a_moment(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer(" drain ", status=1, times=1)
+    machine.answer("get node demo-worker-0", status=1, times=5)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("delete node demo-worker-0")
+
+
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")

@@ -255,6 +255,20 @@ def test_an_interrupted_run_is_finished_by_its_uncordon(
     assert UNCORDON in patch
 
 
+def test_a_node_is_uncordoned_though_the_api_did_not_answer_for_a_moment(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    cordoned = node("demo-worker-0", cordoned="true", marked="true")
+    machine.answer("get node demo-worker-0", cordoned)
+    machine.answer("get node demo-worker-0", status=1, times=1)
+    machine.answer("get node demo-worker-0", cordoned, times=3)
+    machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=1)
+    result = join(machine)
+    assert result.status == 0, result
+    assert machine.called(UNCORDON)
+
+
 def test_a_node_that_someone_cordoned_stays_so(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true"))
