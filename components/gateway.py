@@ -119,7 +119,12 @@ class Gateway(pulumi.ComponentResource):
             floating_ip=self.floating_ip,
             port_id=vip.id,
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=list(network.ready))
+                self._child,
+                pulumi.ResourceOptions(
+                    depends_on=list(network.ready),
+                    # Neutron refuses a second floating IP of the same network for one address.
+                    delete_before_replace=True,
+                ),
             ),
         )
 

@@ -33,6 +33,14 @@ def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
         assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
 
 
+def test_another_floating_ip_takes_the_place_of_the_one_before_it() -> None:
+    made = run({"floatingIp": "198.51.100.8"})
+    [association] = made.all("networking/floatingIpAssociate:FloatingIpAssociate").values()
+    assert association.inputs["floatingIp"] == "198.51.100.8"
+    assert association.delete_before_replace
+    assert not made.all("networking/floatingIp:FloatingIp")
+
+
 @pytest.mark.parametrize("zone", ["example.org", "example.org."])
 def test_the_record_is_in_the_zone_whether_or_not_its_key_ends_with_a_dot(zone: str) -> None:
     record = run({"dns": {"zone": zone, "name": "k8s"}}).one(
