@@ -93,7 +93,14 @@ def _fits_image(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> It
 
 
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
-    """Servers in the state ERROR."""
+    """Servers in the state ERROR, and zones in which none can be made."""
+    used = {zone for role in roles(cluster) for zone in role.servers.availability_zones}
+    # Not a fault: the other zones may need this very run.
+    for zone in sorted(used & facts.unavailable_zones):
+        yield (
+            f"the availability zone {zone} is not available: no server can be created or replaced "
+            "there until the cloud enables its hypervisors again"
+        )
     planned = {name for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:
         if server.error is not None and server.name in planned:

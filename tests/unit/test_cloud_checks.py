@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -503,6 +504,29 @@ class TestQuotas:
     def test_a_pool_must_fit_into_its_server_group(self) -> None:
         (line,) = self.told({"serverGroupMembers": (10, 0)}, workerCount=11)
         assert line.startswith("workerCount = 11: a server group may have 10 members")
+
+
+class TestUnavailableZones:
+    """Nova calls a zone unavailable when all of its hypervisors are disabled."""
+
+    def test_one_that_is_used_is_named_and_stops_nothing(self) -> None:
+        facts = replace(CLOUD, unavailable_zones=frozenset({"az-1", "az-2"}))
+        used = {"worker": {"availabilityZones": ["az-1"]}}
+        (line,) = warnings(cluster(**used), facts)
+        assert line.startswith("the availability zone az-1 is not available: ")
+        assert told(facts, **used) == []
+
+    def test_nova_is_asked_for_all_of_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        connection = MagicMock()
+        connection.image.images.return_value = []
+        connection.compute.availability_zones.return_value = [
+            SimpleNamespace(name=name, state={"available": name == "az-1"})
+            for name in ("az-1", "az-2")
+        ]
+        monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+        facts = query(MagicMock(), cluster(), warn=lambda _: None)
+        assert facts.zones == frozenset({"az-1", "az-2"})
+        assert facts.unavailable_zones == {"az-2"}
 
 
 class TestBrokenServers:
