@@ -83,6 +83,7 @@ class FloatingIp:
     address: IPv4Address
     port: str | None = None
     """Name of the port that it points at; empty when the port has no name."""
+    description: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -200,6 +200,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
             facts.FloatingIp(
                 address=IPv4Address(each.floating_ip_address),
                 port=None if each.port_id is None else names.get(each.port_id, ""),
+                description=each.description or "",
             )
             for each in cloud.network.ips(project_id=cloud.current_project_id)
         ),

@@ -109,7 +109,8 @@ class Gateway(pulumi.ComponentResource):
             self.floating_ip = openstack.networking.FloatingIp(
                 self._name,
                 pool=cluster.external_network,
-                description=f"Kubernetes cluster {cluster.cluster_name}: API, ingress, SSH",
+                # By it, the cloud checks know it before it points at the VIP.
+                description=cluster.floating_ip_description,
                 opts=self._child,
             ).address
         else:

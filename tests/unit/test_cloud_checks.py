@@ -35,6 +35,7 @@ from config import immutable
 from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
+from tests.unit.engine import run
 
 # The machines of the cluster below.
 ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
@@ -500,6 +501,17 @@ class TestQuotas:
             server_groups=frozenset({"demo-gateway", "demo-control-plane", "demo-worker"}),
         )
         assert {name: n for name, n in needs(cluster(), facts).items() if n} == {}
+
+    def test_a_floating_ip_that_points_at_nothing_yet_is_the_clusters_own(self) -> None:
+        # As an update leaves it that failed before the VIP's port was there.
+        address = run().one("networking/floatingIp:FloatingIp", "demo-gateway")
+        own = FloatingIp(
+            address=IPv4Address("203.0.113.10"), description=address.inputs["description"]
+        )
+        other = replace(own, description="")
+        for floating_ip, more in ((own, 0), (other, 1)):
+            facts = replace(CLOUD, floating_ips=(floating_ip,))
+            assert needs(cluster(), facts)["floatingIps"] == more
 
     def test_a_pool_must_fit_into_its_server_group(self) -> None:
         (line,) = self.told({"serverGroupMembers": (10, 0)}, workerCount=11)
