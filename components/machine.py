@@ -83,7 +83,7 @@ class Machine:
         self.address: pulumi.Output[str] = (
             pulumi.Output.from_input(args.address)
             if args.address is not None
-            else self.port.all_fixed_ips.apply(lambda addresses: addresses[0])
+            else self.port.all_fixed_ips.apply(_ipv4)
         )
         # The engine ignores it, unless it creates the server.
         new = OneTimeHostKey.generate()
@@ -274,6 +274,11 @@ class Machine:
             )
         )
         return pulumi.Output.secret(text)
+
+
+def _ipv4(addresses: Sequence[str]) -> str:
+    """The address in the cluster's subnet: Neutron adds one of each IPv6 subnet with SLAAC."""
+    return next(address for address in addresses if ":" not in address)
 
 
 def _boot_disk(servers: Servers) -> str:

@@ -71,6 +71,12 @@ def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None
         assert "apt" not in yaml.safe_load(each.inputs["userData"])
 
 
+def test_a_worker_has_an_ipv4_address_in_a_network_with_ipv6_too(fresh: Run) -> None:
+    configure = command(fresh, "demo-worker-0-configure")
+    assert configure.inputs["connection"]["host"] == "10.8.0.77"
+    assert node_env(configure)["NODE_IP"] == "10.8.0.77"
+
+
 def test_an_existing_machine_joins_without_a_server() -> None:
     joined = run({"workerPools": [METAL]})
     assert "metal-a" not in joined.all(SERVER)
