@@ -36,14 +36,16 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
     yield from unknown(flavor_key, servers.flavor, flavors, "flavor")
     names = None if facts.images is None else {i.name for i in facts.images}
     yield from unknown(image_key, servers.image, names, "image")
-    images = [i for i in facts.images or () if i.name == servers.image and i.active]
-    if names is not None and servers.image in names and not images:
+    named = [i for i in facts.images or () if i.name == servers.image]
+    images = [i for i in named if i.active]
+    if named and not images:
         yield Fault(image_key, servers.image, "is not active: the upload is unfinished, or failed")
-    if len(images) > 1 and servers.volume is None:
+    # Without a boot volume, the provider refuses two, whatever their state.
+    elif len(named) > 1 and servers.volume is None:
         yield Fault(
             image_key,
             servers.image,
-            f"is the name of {len(images)} images; rename all but one",
+            f"is the name of {len(named)} images; rename all but one",
         )
     flavor = (flavors or {}).get(servers.flavor)
     if flavor and role.path == "controlPlane":

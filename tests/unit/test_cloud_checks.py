@@ -160,9 +160,12 @@ def test_a_control_plane_must_be_as_large_as_kubeadm_requires() -> None:
     assert told(tiny, flavor="tiny", kubeadm=ignored) == []
 
 
-def test_a_server_cannot_boot_from_one_of_two_images_of_a_name() -> None:
-    twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13")))
+@pytest.mark.parametrize("active", [True, False])
+def test_a_server_cannot_boot_from_one_of_two_images_of_a_name(active: bool) -> None:
+    twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13", active=active)))
     assert "is the name of 2 images; rename all but one" in told(twice)[0]
+    on_volumes = {role: {"volume": {"size": 20}} for role in ("gateway", "controlPlane", "worker")}
+    assert told(twice, **on_volumes) == []
 
 
 def test_an_image_must_have_been_uploaded() -> None:
