@@ -83,6 +83,7 @@ class FloatingIp:
     address: IPv4Address
     port: str | None = None
     """Name of the port that it points at; empty when the port has no name."""
+    description: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,8 @@ class Facts:
     images: tuple[Image, ...] | None = None
     """Those with the wanted names; all of them when one of the names does not exist."""
     zones: frozenset[str] | None = None
+    unavailable_zones: frozenset[str] = frozenset()
+    """Those of the zones whose hypervisors are all disabled, such as for maintenance."""
     volume_types: frozenset[str] | None = None
     networks: tuple[CloudNetwork, ...] | None = None
     subnets: tuple[Subnet, ...] | None = None

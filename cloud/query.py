@@ -83,15 +83,15 @@ def _limits(names: Mapping[str, tuple[Any, Any]]) -> dict[str, Limit]:
 
 
 def _compute(cloud: Connection, cluster: Cluster) -> Some:
+    zones = list(cloud.compute.availability_zones())
     return {
         "flavors": tuple(
             facts.Flavor(name=each.name, cores=each.vcpus, memory=each.ram, disk=each.disk)
             for each in cloud.compute.flavors()
         ),
-        "zones": frozenset(
-            zone.name
-            for zone in cloud.compute.availability_zones()
-            if (zone.state or {}).get("available")
+        "zones": frozenset(zone.name for zone in zones),
+        "unavailable_zones": frozenset(
+            zone.name for zone in zones if not (zone.state or {}).get("available", True)
         ),
         "server_groups": frozenset(group.name for group in cloud.compute.server_groups()),
     }
@@ -200,6 +200,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
             facts.FloatingIp(
                 address=IPv4Address(each.floating_ip_address),
                 port=None if each.port_id is None else names.get(each.port_id, ""),
+                description=each.description or "",
             )
             for each in cloud.network.ips(project_id=cloud.current_project_id)
         ),

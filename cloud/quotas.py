@@ -61,8 +61,10 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
     ports = len(({*planned, cluster.vip_name}) - there)
     own_network = cluster.existing_network is None
     new_network = own_network and not any(n.name == name for n in facts.networks or ())
+    # One that an interrupted update has left points at nothing yet.
     has_address = cluster.floating_ip is not None or any(
-        each.port == cluster.vip_name for each in facts.floating_ips or ()
+        each.port == cluster.vip_name or each.description == cluster.floating_ip_description
+        for each in facts.floating_ips or ()
     )
     return {
         "ports": ports + (_PORTS_OF_A_NEW_NETWORK if new_network else 0),

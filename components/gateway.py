@@ -109,7 +109,8 @@ class Gateway(pulumi.ComponentResource):
             self.floating_ip = openstack.networking.FloatingIp(
                 self._name,
                 pool=cluster.external_network,
-                description=f"Kubernetes cluster {cluster.cluster_name}: API, ingress, SSH",
+                # By it, the cloud checks know it before it points at the VIP.
+                description=cluster.floating_ip_description,
                 opts=self._child,
             ).address
         else:
@@ -119,7 +120,12 @@ class Gateway(pulumi.ComponentResource):
             floating_ip=self.floating_ip,
             port_id=vip.id,
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=list(network.ready))
+                self._child,
+                pulumi.ResourceOptions(
+                    depends_on=list(network.ready),
+                    # Neutron refuses a second floating IP of the same network for one address.
+                    delete_before_replace=True,
+                ),
             ),
         )
 

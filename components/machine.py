@@ -83,7 +83,7 @@ class Machine:
         self.address: pulumi.Output[str] = (
             pulumi.Output.from_input(args.address)
             if args.address is not None
-            else self.port.all_fixed_ips.apply(lambda addresses: addresses[0])
+            else self.port.all_fixed_ips.apply(_ipv4)
         )
         # The engine ignores it, unless it creates the server.
         new = OneTimeHostKey.generate()
@@ -240,11 +240,11 @@ class Machine:
                     depends_on=_and(args.predecessors, context.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
-                    replace_on_changes=["flavorName", "flavorId"],
-                    replacement_trigger=_boot_disk(args.servers),
-                    # A new text for user_data must not cost a running server, nor an image that the
-                    # cloud replaces, renames or deletes: a refresh finds another name then.
+                    replacement_trigger=_made_from(args.servers),
+                    # A new text for user_data must not cost a running server, nor an image or a
+                    # flavor that the cloud replaces: a refresh finds another name then, or none.
                     ignore_changes=[
+                        "flavorName",
                         "imageName",
                         "blockDevices",
                         "userData",
@@ -276,12 +276,20 @@ class Machine:
         return pulumi.Output.secret(text)
 
 
-def _boot_disk(servers: Servers) -> str:
-    """A text that changes with the name of the image or the boot volume, and replaces servers."""
+def _ipv4(addresses: Sequence[str]) -> str:
+    """The address in the cluster's subnet: Neutron adds one of each IPv6 subnet with SLAAC."""
+    return next(address for address in addresses if ":" not in address)
+
+
+def _made_from(servers: Servers) -> str:
+    """A text that changes with the name of the flavor or the image, or with the boot volume."""
     volume = servers.volume
-    if volume is None:
-        return servers.image
-    return f"{servers.image} on a volume of {volume.size} GiB, {volume.type or 'the default type'}"
+    disk = (
+        ""
+        if volume is None
+        else f" on a volume of {volume.size} GiB, {volume.type or 'the default type'}"
+    )
+    return f"{servers.flavor}, {servers.image}{disk}"
 
 
 def _generation(keys: Sequence[str], number: int) -> str:

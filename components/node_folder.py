@@ -29,6 +29,10 @@ _PORTS = (
 )
 
 
+# Registries at another host than the images' names say; at docker.io itself is a web site.
+_REGISTRIES = {"docker.io": "registry-1.docker.io"}
+
+
 def machine_variables(cluster: Cluster) -> dict[str, str]:
     """The `node.env` keys that are the same on every machine."""
     addresses = [str(address) for address in cluster.addresses.control_planes]
@@ -82,7 +86,8 @@ def node_files(cluster: Cluster, ca_certificate: pulumi.Input[str]) -> dict[str,
 
 
 def _hosts_toml(host: str, mirrors: Sequence[str]) -> str:
-    server = "" if host == "_default" else f'server = "https://{host}"\n'
+    registry = _REGISTRIES.get(host, host)
+    server = "" if host == "_default" else f'server = "https://{registry}"\n'
     return server + "".join(
         f'\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n' for url in mirrors
     )

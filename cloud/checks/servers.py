@@ -36,14 +36,16 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
     yield from unknown(flavor_key, servers.flavor, flavors, "flavor")
     names = None if facts.images is None else {i.name for i in facts.images}
     yield from unknown(image_key, servers.image, names, "image")
-    images = [i for i in facts.images or () if i.name == servers.image and i.active]
-    if names is not None and servers.image in names and not images:
+    named = [i for i in facts.images or () if i.name == servers.image]
+    images = [i for i in named if i.active]
+    if named and not images:
         yield Fault(image_key, servers.image, "is not active: the upload is unfinished, or failed")
-    if len(images) > 1 and servers.volume is None:
+    # Without a boot volume, the provider refuses two, whatever their state.
+    elif len(named) > 1 and servers.volume is None:
         yield Fault(
             image_key,
             servers.image,
-            f"is the name of {len(images)} images; rename all but one",
+            f"is the name of {len(named)} images; rename all but one",
         )
     flavor = (flavors or {}).get(servers.flavor)
     if flavor and role.path == "controlPlane":
@@ -93,7 +95,14 @@ def _fits_image(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> It
 
 
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
-    """Servers in the state ERROR."""
+    """Servers in the state ERROR, and zones in which none can be made."""
+    used = {zone for role in roles(cluster) for zone in role.servers.availability_zones}
+    # Not a fault: the other zones may need this very run.
+    for zone in sorted(used & facts.unavailable_zones):
+        yield (
+            f"the availability zone {zone} is not available: no server can be created or replaced "
+            "there until the cloud enables its hypervisors again"
+        )
     planned = {name for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:
         if server.error is not None and server.name in planned:

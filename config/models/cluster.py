@@ -168,6 +168,11 @@ class Cluster(Settings):
         return f"{self.cluster_name}{VIP_SUFFIX}"
 
     @property
+    def floating_ip_description(self) -> str:
+        """The description of the floating IP that the cluster makes for itself."""
+        return f"Kubernetes cluster {self.cluster_name}: API, ingress, SSH"
+
+    @property
     def api_name(self) -> str:
         """The name by which every node reaches the API; on every node it is 127.0.0.1."""
         return f"api.{self.cluster_name}.internal"

@@ -155,7 +155,9 @@ class Cloud(Mocks):
             case "CertRequest":
                 state["certRequestPem"] = f"{args.name} request\n"
             case "Port":
-                state["allFixedIps"] = [args.inputs["fixedIps"][0].get("ipAddress") or "10.8.0.77"]
+                # As in a network with an IPv6 subnet; Neutron promises no order.
+                address = args.inputs["fixedIps"][0].get("ipAddress") or "10.8.0.77"
+                state["allFixedIps"] = ["2001:db8::77", address]
             case "Instance" if args.name in self._machines:
                 # As the engine does with what it ignores.
                 state["metadata"] = {**state["metadata"], "oneTimeHostKey": f"{args.name} had it"}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -34,6 +35,7 @@ from config import immutable
 from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
+from tests.unit.engine import run
 
 # The machines of the cluster below.
 ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
@@ -158,9 +160,12 @@ def test_a_control_plane_must_be_as_large_as_kubeadm_requires() -> None:
     assert told(tiny, flavor="tiny", kubeadm=ignored) == []
 
 
-def test_a_server_cannot_boot_from_one_of_two_images_of_a_name() -> None:
-    twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13")))
+@pytest.mark.parametrize("active", [True, False])
+def test_a_server_cannot_boot_from_one_of_two_images_of_a_name(active: bool) -> None:
+    twice = replace(CLOUD, images=(Image(name="debian-13"), Image(name="debian-13", active=active)))
     assert "is the name of 2 images; rename all but one" in told(twice)[0]
+    on_volumes = {role: {"volume": {"size": 20}} for role in ("gateway", "controlPlane", "worker")}
+    assert told(twice, **on_volumes) == []
 
 
 def test_an_image_must_have_been_uploaded() -> None:
@@ -500,9 +505,43 @@ class TestQuotas:
         )
         assert {name: n for name, n in needs(cluster(), facts).items() if n} == {}
 
+    def test_a_floating_ip_that_points_at_nothing_yet_is_the_clusters_own(self) -> None:
+        # As an update leaves it that failed before the VIP's port was there.
+        address = run().one("networking/floatingIp:FloatingIp", "demo-gateway")
+        own = FloatingIp(
+            address=IPv4Address("203.0.113.10"), description=address.inputs["description"]
+        )
+        other = replace(own, description="")
+        for floating_ip, more in ((own, 0), (other, 1)):
+            facts = replace(CLOUD, floating_ips=(floating_ip,))
+            assert needs(cluster(), facts)["floatingIps"] == more
+
     def test_a_pool_must_fit_into_its_server_group(self) -> None:
         (line,) = self.told({"serverGroupMembers": (10, 0)}, workerCount=11)
         assert line.startswith("workerCount = 11: a server group may have 10 members")
+
+
+class TestUnavailableZones:
+    """Nova calls a zone unavailable when all of its hypervisors are disabled."""
+
+    def test_one_that_is_used_is_named_and_stops_nothing(self) -> None:
+        facts = replace(CLOUD, unavailable_zones=frozenset({"az-1", "az-2"}))
+        used = {"worker": {"availabilityZones": ["az-1"]}}
+        (line,) = warnings(cluster(**used), facts)
+        assert line.startswith("the availability zone az-1 is not available: ")
+        assert told(facts, **used) == []
+
+    def test_nova_is_asked_for_all_of_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        connection = MagicMock()
+        connection.image.images.return_value = []
+        connection.compute.availability_zones.return_value = [
+            SimpleNamespace(name=name, state={"available": name == "az-1"})
+            for name in ("az-1", "az-2")
+        ]
+        monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+        facts = query(MagicMock(), cluster(), warn=lambda _: None)
+        assert facts.zones == frozenset({"az-1", "az-2"})
+        assert facts.unavailable_zones == {"az-2"}
 
 
 class TestBrokenServers:

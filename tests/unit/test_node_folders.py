@@ -7,6 +7,7 @@ import io
 import posixpath
 import re
 import tarfile
+import tomllib
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -62,6 +63,23 @@ def needed(script: str, files: Mapping[str, str]) -> set[str]:
             seen.add(name)
             ends += named(name, files.get(name, ""))
     return seen
+
+
+def test_what_a_mirror_lacks_comes_from_the_registry_itself() -> None:
+    mirrors = {host: ["https://mirror"] for host in ("docker.io", "quay.io:443", "_default")}
+    files = folder(
+        run({"registryMirrors": mirrors}).one("remote:Command", "demo-worker-0-configure")
+    )
+    registries = {
+        host: tomllib.loads(files[f"containerd/certs.d/{host}/hosts.toml"]).get("server")
+        for host in mirrors
+    }
+    assert registries == {
+        "docker.io": "https://registry-1.docker.io",
+        "quay.io:443": "https://quay.io:443",
+        # Each its own.
+        "_default": None,
+    }
 
 
 def test_each_machine_is_sent_all_that_its_scripts_need(made: Run) -> None:

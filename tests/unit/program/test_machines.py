@@ -33,6 +33,14 @@ def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
         assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
 
 
+def test_another_floating_ip_takes_the_place_of_the_one_before_it() -> None:
+    made = run({"floatingIp": "198.51.100.8"})
+    [association] = made.all("networking/floatingIpAssociate:FloatingIpAssociate").values()
+    assert association.inputs["floatingIp"] == "198.51.100.8"
+    assert association.delete_before_replace
+    assert not made.all("networking/floatingIp:FloatingIp")
+
+
 @pytest.mark.parametrize("zone", ["example.org", "example.org."])
 def test_the_record_is_in_the_zone_whether_or_not_its_key_ends_with_a_dot(zone: str) -> None:
     record = run({"dns": {"zone": zone, "name": "k8s"}}).one(
@@ -61,6 +69,12 @@ def test_packages_may_come_from_mirrors() -> None:
 def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None:
     for each in fresh.all(SERVER).values():
         assert "apt" not in yaml.safe_load(each.inputs["userData"])
+
+
+def test_a_worker_has_an_ipv4_address_in_a_network_with_ipv6_too(fresh: Run) -> None:
+    configure = command(fresh, "demo-worker-0-configure")
+    assert configure.inputs["connection"]["host"] == "10.8.0.77"
+    assert node_env(configure)["NODE_IP"] == "10.8.0.77"
 
 
 def test_an_existing_machine_joins_without_a_server() -> None:
