@@ -34,7 +34,6 @@ _PROGRAM = "/program"
 # The operator's own limit.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?")
 _PROVIDER = "openstack:"
-_LONGEST_PAUSE = 600
 
 
 class AddError(Exception):
@@ -106,7 +105,6 @@ class Cluster:
             "refresh": True,
             "continueResyncOnCommitMatch": self.resync > 0,
             "resyncFrequencySeconds": self.resync,
-            "retryMaxBackoffDurationSeconds": _LONGEST_PAUSE,
             "destroyOnFinalize": True,
             # What is protected learns only from the program that it no longer is.
             "runProgram": True,
