@@ -67,7 +67,8 @@ def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     prefix = f"kube_service_{cluster_id}_"
     # Without the project, an administrator would see those of all projects, here and below.
     listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
-    ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
+    # Those of others may have no name.
+    ours = [balancer for balancer in listed if (balancer.name or "").startswith(prefix)]
 
     def delete(balancer: Any) -> None:  # noqa: ANN401
         # In any other state Octavia refuses; the next round tries again.

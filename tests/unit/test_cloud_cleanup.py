@@ -70,6 +70,13 @@ def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) ->
     assert not cloud.network.delete_ip.called
 
 
+def test_a_load_balancer_of_someone_else_may_have_no_name(cloud: MagicMock) -> None:
+    nameless = balancer("ACTIVE")
+    nameless.name = None
+    cloud.load_balancer.load_balancers = listing(nameless)
+    assert cloud_cleanup.clean_up(cloud, "demo") == []
+
+
 @pytest.mark.parametrize(
     "words",
     [
