@@ -52,7 +52,13 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     def another_has_it() -> bool:
         answers.append(
             subprocess.run(  # noqa: S603 - the operator's own ssh
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                # A banner may be in any encoding.
+                encoding="utf-8",
+                errors="replace",
+                check=False,
             )
         )
         return answers[-1].returncode == 0
