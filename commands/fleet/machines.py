@@ -46,7 +46,10 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
     with tempfile.TemporaryDirectory() as folder:
         config = _write_files(Path(folder), outputs, host_keys)
         line = ["ssh", "-F", str(config), machine, *command]
-        return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks
+        try:
+            return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks
+        except FileNotFoundError:
+            raise MachineError("there is no program `ssh` on the PATH: install OpenSSH") from None
 
 
 def write_files(folder: Path, stack: str, outputs: Mapping[str, Any]) -> Path:

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import yaml
 
 from commands.fleet.__main__ import main
+from commands.pulumi_cli import pulumi
 from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
 
 DOWN = "https://127.0.0.1:1"
@@ -240,3 +242,41 @@ def test_a_machine_that_cannot_be_reached_is_an_error(
     fleet.stack("live", DOWN)
     assert run(monkeypatch, "ssh", "live", machine) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [("pulumi", ["list"]), ("ssh", ["ssh", "live", "demo-worker-0"])],
+)
+def test_a_program_that_is_not_there_is_named(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: str,
+    words: list[str],
+) -> None:
+    fleet.stack("live", DOWN)
+    (fleet.folder / missing).unlink()
+    # What the stand-in for Pulumi needs.
+    for name in ("sh", "cat"):
+        (fleet.folder / name).symlink_to(Path("/bin", name))
+    monkeypatch.setenv("PATH", str(fleet.folder))
+    assert run(monkeypatch, *words) == 1
+    assert f"there is no program `{missing}` on the PATH" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.stack("live", DOWN)
+    (fleet.folder / "ssh_key").mkdir()
+    assert run(monkeypatch, "ssh-config", "live") == 1
+    assert str(fleet.folder / "ssh_key") in capsys.readouterr().err
+
+
+def test_what_pulumi_says_is_understood_in_any_locale(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("locale.getencoding", lambda: "latin-1")
+    fleet.program("pulumi", "#!/bin/sh\nprintf '\"\\303\\274\"'\n")
+    assert json.loads(pulumi("stack")) == "ü"
