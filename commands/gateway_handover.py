@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from commands.private_file import write_private
+from commands.private_file import private_folder, write_private
 
 # Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
@@ -106,9 +105,9 @@ def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
 
 def main() -> None:
     """Hand over for the gateway that the environment names."""
-    with tempfile.TemporaryDirectory() as folder:
+    with private_folder() as folder:
         try:
-            report = hand_over(os.environ, Path(folder))
+            report = hand_over(os.environ, folder)
         except OSError as error:
             report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
     if report:

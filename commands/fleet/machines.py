@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from commands.fleet.stacks import state
-from commands.private_file import write_private
+from commands.private_file import private_folder, write_private
 from config import ports
 
 # The active gateway, as the SSH configuration calls it.
@@ -43,8 +42,8 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
             f"the state has no host key of {machine}, which existed before the cluster: log in as "
             "you did then"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        config = _write_files(Path(folder), outputs, host_keys)
+    with private_folder() as folder:
+        config = _write_files(folder, outputs, host_keys)
         line = ["ssh", "-F", str(config), machine, *command]
         try:
             return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks

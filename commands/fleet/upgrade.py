@@ -32,7 +32,7 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
-from commands.private_file import write_private
+from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, pulumi
 
 _KEY = "kubernetesVersion"
@@ -188,8 +188,8 @@ def _problem(stack: str, version: str, check: Sequence[str] | None) -> str | Non
 
 
 def _passes(check: Sequence[str], kubeconfig: str, log: Path) -> bool:
-    with tempfile.TemporaryDirectory() as folder, log.open("a") as output:
-        file = Path(folder, "kubeconfig")
+    with private_folder() as folder, log.open("a") as output:
+        file = folder / "kubeconfig"
         write_private(file, kubeconfig)
         try:
             result = subprocess.run(  # noqa: S603 - as the user asks
