@@ -92,12 +92,14 @@ def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[
 
 def _configuration(outputs: Mapping[str, Any], folder: Path) -> Iterator[str]:
     address = urlsplit(outputs["apiEndpoint"]).hostname
+    # ssh splits at spaces and expands what follows a %.
+    place = str(folder).replace("%", "%%")
     yield from (
         "Host *",
         f"User {outputs['immutableSettings']['sshUser']}",
-        f"IdentityFile {folder}/ssh_key",
+        f'IdentityFile "{place}/ssh_key"',
         "IdentitiesOnly yes",
-        f"UserKnownHostsFile {folder}/known_hosts",
+        f'UserKnownHostsFile "{place}/known_hosts"',
         "StrictHostKeyChecking yes",
         f"Host {_ENTRANCE}",
         f"HostName {address}",
