@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +31,7 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
+from commands.fleet.threads import threads
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, pulumi
 
@@ -88,8 +88,8 @@ def run(
         now, later = stacks[start : start + wave], stacks[start + wave :]
         for stack in now:
             _say(console, f"{stack}: upgrading, {_log(stack)} has the output")
-        with console.status("upgrading"), ThreadPoolExecutor(max_workers=wave) as threads:
-            failures = list(threads.map(lambda stack: _update(stack, version), now))
+        with console.status("upgrading"), threads(wave) as pool:
+            failures = list(pool.map(lambda stack: _update(stack, version), now))
         problems = []
         # Not in threads, which an interruption would wait for.
         for stack, failure in zip(now, failures, strict=True):
@@ -109,8 +109,8 @@ def _of_each(
 ) -> Mapping[str, Result]:
     """The result for each stack, before anything is changed."""
     found, problems = {}, []
-    with ThreadPoolExecutor(max_workers=AT_A_TIME) as threads:
-        begun = {stack: threads.submit(act, stack) for stack in stacks}
+    with threads(AT_A_TIME) as pool:
+        begun = {stack: pool.submit(act, stack) for stack in stacks}
         quiet = not console.is_terminal
         for stack in track(stacks, title, console=console, transient=True, disable=quiet):
             try:
