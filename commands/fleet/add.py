@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import yaml
@@ -171,7 +173,7 @@ def read(stack: str, image: str, resync: int) -> Cluster:
         ConfigError, CredentialError, PulumiError: if something is missing.
     """
     plain(stack)
-    backend: str = json.loads(pulumi("whoami", "--json"))["url"]
+    backend = _backend()
     if backend.startswith("file:"):
         raise AddError(
             f"the state is in a folder, {backend}, which the operator's pods do not have: "
@@ -222,6 +224,24 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
         raise AddError(f"{admin}: {trouble(error)}") from error
     except OSError as error:
         raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
+
+
+def _backend() -> str:
+    """The URL of the backend, as `pulumi login` takes it.
+
+    Raises:
+        AddError: if the CLI does not tell it.
+    """
+    told: str = json.loads(pulumi("whoami", "--json"))["url"]
+    parts = urlsplit(told)
+    # Of Pulumi Cloud it tells the page for people, and of a service of one's own nothing.
+    if parts.scheme not in ("", "http", "https"):
+        return told
+    if named := os.environ.get("PULUMI_BACKEND_URL"):
+        return named
+    if not parts.netloc.startswith("app."):
+        raise AddError("Pulumi does not tell the URL of its backend: set PULUMI_BACKEND_URL to it")
+    return f"{parts.scheme}://api.{parts.netloc.removeprefix('app.')}"
 
 
 def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Configuration:

@@ -75,7 +75,13 @@ def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with the configuration of `shop`, and what it logs in with."""
     folder = fleet.folder
     monkeypatch.chdir(folder)
-    for name in ("OS_CLOUD", "AWS_CA_BUNDLE", "PULUMI_CONFIG_PASSPHRASE_FILE", "OS_CACERT"):
+    for name in (
+        "OS_CLOUD",
+        "AWS_CA_BUNDLE",
+        "PULUMI_BACKEND_URL",
+        "PULUMI_CONFIG_PASSPHRASE_FILE",
+        "OS_CACERT",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(folder / "clouds.yaml"))
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the state")
@@ -261,6 +267,42 @@ def test_the_default_secrets_provider_of_pulumi_cloud_needs_no_passphrase(
     assert add(monkeypatch) == 0
     assert spec(admin)["secretsProvider"] == provider
     assert ("PULUMI_CONFIG_PASSPHRASE" in data(admin)) == (provider == "passphrase")
+
+
+@pytest.mark.parametrize(
+    ("told", "named", "backend"),
+    [
+        ("https://app.pulumi.com/me", None, "https://api.pulumi.com"),
+        ("https://app.example.org/me", None, "https://api.example.org"),
+        ("", "https://pulumi.example.org", "https://pulumi.example.org"),
+        (BUCKET, "s3://another", BUCKET),
+    ],
+)
+def test_the_backend_is_the_one_that_the_cli_logs_in_to(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    told: str,
+    named: str | None,
+    backend: str,
+) -> None:
+    fleet.write("whoami---json-none", {"url": told})
+    if named is not None:
+        monkeypatch.setenv("PULUMI_BACKEND_URL", named)
+    assert add(monkeypatch) == 0
+    assert spec(admin)["backend"] == backend
+
+
+def test_a_backend_that_the_cli_does_not_tell_must_be_named(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fleet.write("whoami---json-none", {"url": ""})
+    assert add(monkeypatch) == 1
+    assert "set PULUMI_BACKEND_URL" in capsys.readouterr().err
+    assert STACK not in admin.kept
 
 
 @pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
