@@ -90,7 +90,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
     except StackError as error:
         return Entry(name=stack, problems=[str(error), *problems])
     except PulumiError as error:
-        return Entry(name=stack, problems=[_line(f"its state cannot be read: {error}")])
+        return Entry(name=stack, problems=[*problems, _line(f"its state cannot be read: {error}")])
     answer: Answer | None = None
     try:
         answer = ask(known["kubeconfig"])

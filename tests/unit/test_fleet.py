@@ -118,6 +118,18 @@ def test_an_update_at_work_or_killed_is_told(
     )
 
 
+def test_an_update_at_work_is_told_also_of_a_stack_with_another_passphrase(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.sealed("sealed")
+    state = {"resources": [], "pending_operations": [pending("creating", "demo-worker-1")]}
+    fleet.write("stack-export-sealed", {"deployment": state})
+    assert run(monkeypatch, "list") == 1
+    [update, sealed] = capsys.readouterr().err.splitlines()
+    assert "an update is at work on it, or was killed" in update
+    assert "incorrect passphrase" in sealed
+
+
 def test_drift_is_what_a_preview_with_refresh_would_change(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
