@@ -152,6 +152,19 @@ def test_drift_is_what_a_preview_with_refresh_would_change(
     )
 
 
+def test_a_preview_that_a_policy_refuses_is_told(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.cluster("live")
+    file = fleet.write("told", {"steps": [{"op": "create", "provider": "huge"}]})
+    fleet.program("preview---json-live", f"#!/bin/sh\ncat {file}\nexit 1\n")
+    assert run(monkeypatch, "list", "--drift") == 1
+    assert capsys.readouterr().err == (
+        "live: its drift is not known: Pulumi tells no error, as when a policy refuses the "
+        "change: run `pulumi preview`\n"
+    )
+
+
 def test_without_the_option_nothing_is_previewed(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
