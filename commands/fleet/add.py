@@ -205,7 +205,8 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
         kubeconfig: the way into it; without it, that of the stack.
 
     Raises:
-        AddError: if the admin cluster does not answer, or has no operator.
+        AddError: if the admin cluster does not answer, has no operator, or has another Stack of
+            this name.
         PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
     """
     try:
@@ -216,14 +217,29 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
                     raise AddError(
                         f"{admin} has no operator: set addons.operator.enabled, run `pulumi up`"
                     )
+            present = _present(api, cluster)
             objects.apply(api, _SECRETS, cluster.secret())
             kept = api.get(f"{_SECRETS}/{cluster.name}").raise_for_status().json()
-            version = kept["metadata"]["resourceVersion"]
-            objects.apply(api, _STACKS, cluster.stack_object(version))
+            stack = cluster.stack_object(kept["metadata"]["resourceVersion"])
+            # Someone else has set them, and would keep them.
+            if others := present.keys() - stack["spec"]["config"].keys():
+                removed = {"spec": {"config": dict.fromkeys(sorted(others))}}
+                objects.merge(api, f"{_STACKS}/{cluster.name}", removed)
+            objects.apply(api, _STACKS, stack)
     except httpx.HTTPError as error:
         raise AddError(f"{admin}: {trouble(error)}") from error
     except OSError as error:
         raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
+
+
+def _present(api: httpx.Client, cluster: Cluster) -> Mapping[str, Any]:
+    """The configuration in the present Stack, if there is one."""
+    answer = api.get(f"{_STACKS}/{cluster.name}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return {}
+    spec = answer.raise_for_status().json()["spec"]
+    found: Mapping[str, Any] = spec.get("config", {})
+    return found
 
 
 def _backend() -> str:

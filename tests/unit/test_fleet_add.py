@@ -305,6 +305,18 @@ def test_a_backend_that_the_cli_does_not_tell_must_be_named(
     assert STACK not in admin.kept
 
 
+def test_what_was_changed_in_the_object_does_not_outlive_the_next_add(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(monkeypatch) == 0
+    assert admin.merged == []
+    # By someone who then did not destroy it.
+    spec(admin)["config"] |= {"deletionProtection": False, "workerCount": 7}
+    assert add(monkeypatch) == 0
+    assert admin.merged == [(STACK, {"spec": {"config": {"deletionProtection": None}}})]
+    assert spec(admin)["config"]["workerCount"] == 2
+
+
 @pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
 def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
     admin: Objects,
