@@ -238,6 +238,11 @@ def _present(api: httpx.Client, cluster: Cluster) -> Mapping[str, Any]:
     if answer.status_code == httpx.codes.NOT_FOUND:
         return {}
     spec = answer.raise_for_status().json()["spec"]
+    if spec["stack"] != cluster.stack:
+        raise AddError(
+            f"the Stack {cluster.name} there is {spec['stack']}, which would be left alone: take "
+            "it back first ('Clusters as objects of the admin cluster' in docs/fleet.md)"
+        )
     found: Mapping[str, Any] = spec.get("config", {})
     return found
 

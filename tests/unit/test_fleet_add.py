@@ -317,6 +317,21 @@ def test_what_was_changed_in_the_object_does_not_outlive_the_next_add(
     assert spec(admin)["config"]["workerCount"] == 2
 
 
+def test_the_cluster_of_another_organization_is_not_pushed_aside(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert add(monkeypatch) == 0
+    before = json.dumps(admin.kept)
+    (fleet.folder / "config---json-theirs").mkdir()
+    fleet.write("config---json-theirs/shop", LISTED)
+    assert run(monkeypatch, "theirs/shop", "--image", IMAGE) == 1
+    assert "the Stack shop there is shop, which would be left alone" in capsys.readouterr().err
+    assert json.dumps(admin.kept) == before
+
+
 @pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
 def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
     admin: Objects,
