@@ -192,7 +192,9 @@ def read(stack: str, image: str, resync: int) -> Cluster:
         resync=resync,
         backend=backend,
         configuration=configuration,
-        credentials=collect(provider, passphrase=configuration.provider == "passphrase"),
+        credentials=collect(
+            provider, backend=backend, passphrase=configuration.provider == "passphrase"
+        ),
     )
 
 

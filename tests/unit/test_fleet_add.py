@@ -77,6 +77,7 @@ def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     for name in (
         "OS_CLOUD",
+        "PULUMI_ACCESS_TOKEN",
         "AWS_CA_BUNDLE",
         "PULUMI_BACKEND_URL",
         "PULUMI_CONFIG_PASSPHRASE_FILE",
@@ -260,6 +261,7 @@ def test_the_default_secrets_provider_of_pulumi_cloud_needs_no_passphrase(
     provider: str,
 ) -> None:
     fleet.write("whoami---json-none", {"url": backend})
+    monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "of me")
     if not salted:
         (checkout / "Pulumi.shop.yaml").write_text(yaml.safe_dump({"config": CONFIG}))
     if provider == "default":
@@ -287,6 +289,7 @@ def test_the_backend_is_the_one_that_the_cli_logs_in_to(
     backend: str,
 ) -> None:
     fleet.write("whoami---json-none", {"url": told})
+    monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "of me")
     if named is not None:
         monkeypatch.setenv("PULUMI_BACKEND_URL", named)
     assert add(monkeypatch) == 0
@@ -332,7 +335,9 @@ def test_the_cluster_of_another_organization_is_not_pushed_aside(
     assert json.dumps(admin.kept) == before
 
 
-@pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
+@pytest.mark.parametrize(
+    "why", ["inside", "folder", "passphrase", "keys", "token", "file", "CA", "cloud"]
+)
 def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
     admin: Objects,
     fleet: Fleet,
@@ -345,6 +350,8 @@ def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
         "inside": f"{PROJECT}:addons of Pulumi.shop.yaml has a secret inside",
         "folder": "the state is in a folder, file:///state",
         "passphrase": "set PULUMI_CONFIG_PASSPHRASE",
+        "keys": f"log in to {BUCKET} with what is in the environment here: set AWS_ACCESS_KEY_ID",
+        "token": "set PULUMI_ACCESS_TOKEN",
         "file": "Pulumi.shop.yaml is missing: run this where you run `pulumi up`",
         "CA": "cannot be read",
         "cloud": "no such entry in clouds.yaml; did you mean lab?",
@@ -356,6 +363,12 @@ def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
             fleet.write("whoami---json-none", {"url": "file:///state"})
         case "passphrase":
             monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+        case "keys":
+            # As with a profile of AWS.
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        case "token":
+            # As after `pulumi login`.
+            fleet.write("whoami---json-none", {"url": "https://app.pulumi.com/me"})
         case "file":
             (checkout / "Pulumi.shop.yaml").unlink()
         case "CA":
