@@ -159,16 +159,21 @@ def _log(stack: str) -> Path:
 def _update(stack: str, version: str) -> str | None:
     """Run `pulumi up`; returns its failure, or None.
 
-    It writes to a file, so it also comes to its end when this process is killed.
+    It writes to a file and hears of no closed terminal, so it also comes to its end when this
+    process is killed, or the connection to this machine is lost.
     """
-    line = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
+    up = ["up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
     try:
         _set_version(stack, version, configuration_file(stack))
     except PulumiError as error:
         return str(error).strip()
     with _log(stack).open("w") as log:
         status = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
-            line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+            ["nohup", "pulumi", *up],  # noqa: S607
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=False,
         ).returncode
     return None if status == 0 else f"`pulumi up` failed: {_log(stack)} says why"
 
