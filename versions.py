@@ -26,9 +26,9 @@ CINDER_CSI_CHART = "2.36.0"
 METRICS_SERVER_CHART = "3.13.1"
 # renovate: datasource=helm depName=snapshot-controller registryUrl=https://piraeus.io/helm-charts
 SNAPSHOT_CONTROLLER_CHART = "5.2.0"
-# What takes scheduled snapshots: docker.io/library/python.
+# What runs CronJobs of our own: docker.io/library/python.
 # renovate: datasource=docker depName=python
-SNAPSHOT_PYTHON = "3.14.2-alpine"
+JOBS_PYTHON = "3.14.2-alpine"
 # renovate: datasource=helm depName=kube-prometheus-stack registryUrl=https://prometheus-community.github.io/helm-charts
 KUBE_PROMETHEUS_STACK_CHART = "88.5.3"
 # renovate: datasource=helm depName=traefik registryUrl=https://traefik.github.io/charts

@@ -8,7 +8,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.installer import Installer
-from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE
+from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE, STACK_FAILING
 from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config import federation, ports
 from config.models.addons import Kured
@@ -24,6 +24,7 @@ NAMESPACE = "kured"
 _IGNORED_ALERTS = (
     REBOOT_OVERDUE,
     *FLEET_ALERTS,
+    STACK_FAILING,
     "Watchdog",
     "InfoInhibitor",
     "CPUThrottlingHigh",

@@ -15,13 +15,14 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 )
 from pulumi_kubernetes.core.v1 import ServiceAccount
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, ObjectMetaArgs
-from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding
+from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding, Role, RoleBinding
 
 import versions
 from addons import crds
 from addons.chart import Chart
 from addons.installer import Installer
-from addons.rbac import role_ref, service_account
+from addons.rbac import role_ref, rule, service_account
+from addons.scheduled_program import ScheduledProgram
 from config import federation
 from config.models.addons import Operator
 
@@ -35,6 +36,20 @@ NAMESPACE = "operator"
 CLUSTERS = "clusters"
 # The account of those pods.
 WORKSPACE = "workspace"
+
+# It gives up after some minutes, and a cloud may be out for longer. The account is not in CLUSTERS,
+# where whoever makes pods would have its rights.
+_RETRIES = ScheduledProgram(
+    module="retry_stacks",
+    namespace=NAMESPACE,
+    longest_run_seconds=300,
+    retries=0,
+    # While a Stack fails, so does each run: the chart's alert about failed Jobs waits for longer.
+    forget_after=600,
+)
+# The name of their CronJob, of which an alert knows.
+RETRIES = _RETRIES.name
+_RETRY_MINUTES = 10
 
 # It checks with these rights that requests to a workspace come from the operator.
 _DELEGATOR = "system:auth-delegator"
@@ -82,13 +97,21 @@ def install(
     )
     rights = _workspace_rights(installer, clusters)
     policy = _deletion_protection(installer)
-    installer.chart(
+    files = _RETRIES.files(installer, namespace)
+    chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
         values=values(monitored=monitored),
         overrides=settings.values,
         after=[*after, namespace, *rights, *policy],
         transforms=[crds.keep, crds.without_descriptions],
+    )
+    _RETRIES.cron_job(
+        installer,
+        RETRIES,
+        name=RETRIES,
+        schedule=f"*/{_RETRY_MINUTES} * * * *",
+        after=[chart, files, *_retry_rights(installer, namespace, clusters)],
     )
 
 
@@ -106,6 +129,34 @@ def _workspace_rights(installer: Installer, namespace: pulumi.Resource) -> list[
             role_ref=role_ref("ClusterRole", _DELEGATOR),
             subjects=[service_account(WORKSPACE, CLUSTERS)],
             opts=installer.options(),
+        ),
+    ]
+
+
+def _retry_rights(
+    installer: Installer, namespace: pulumi.Resource, clusters: pulumi.Resource
+) -> list[pulumi.Resource]:
+    """Create rights to change Stacks and to delete pods of workspaces, but not to read Secrets."""
+    name = f"{installer.name}-{RETRIES}"
+    metadata = ObjectMetaArgs(name=RETRIES, namespace=CLUSTERS)
+    return [
+        ServiceAccount(
+            name,
+            metadata=ObjectMetaArgs(name=RETRIES, namespace=NAMESPACE),
+            opts=installer.options([namespace]),
+        ),
+        Role(
+            name,
+            metadata=metadata,
+            rules=[rule("pulumi.com", "stacks", "list", "patch"), rule("", "pods", "delete")],
+            opts=installer.options([clusters]),
+        ),
+        RoleBinding(
+            name,
+            metadata=metadata,
+            role_ref=role_ref("Role", RETRIES),
+            subjects=[service_account(RETRIES, NAMESPACE)],
+            opts=installer.options([clusters]),
         ),
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 # The cluster signs certificates for no longer; tokens end with the same.
 _LONGEST_HOURS = 365 * 24
@@ -14,3 +15,12 @@ def hours(text: str) -> int:
     if not 1 <= number <= _LONGEST_HOURS:
         raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
     return number
+
+
+def cluster_id(text: str) -> str:
+    """The ID of a cluster: another text, such as its name, would only find nothing."""
+    if not re.fullmatch(r".+-[0-9a-f]{8}", text):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no ID: take the output `clusterId` of the stack, such as demo-1a2b3c4d"
+        )
+    return text

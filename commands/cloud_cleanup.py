@@ -9,8 +9,9 @@ so do their snapshots.
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from cloud import marks
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
+from commands import argument_types
 from config.errors import ConfigError
 
 # Cinder CSI marks the volumes and snapshots that it makes with the ID of their cluster.
@@ -65,7 +67,8 @@ def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     prefix = f"kube_service_{cluster_id}_"
     # Without the project, an administrator would see those of all projects, here and below.
     listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
-    ours = [balancer for balancer in listed if balancer.name.startswith(prefix)]
+    # Those of others may have no name.
+    ours = [balancer for balancer in listed if (balancer.name or "").startswith(prefix)]
 
     def delete(balancer: Any) -> None:  # noqa: ANN401
         # In any other state Octavia refuses; the next round tries again.
@@ -186,5 +189,25 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
     return 1 if left else 0
 
 
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line: a word that is not understood must not cost a volume."""
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.cloud_cleanup",
+        description="Delete what the controllers of a cluster without servers made in the cloud.",
+    )
+    parser.add_argument(
+        "cluster_id",
+        type=argument_types.cluster_id,
+        help="the output `clusterId` of its stack, such as demo-1a2b3c4d",
+    )
+    parser.add_argument(
+        "--keep-volumes",
+        action="store_true",
+        help="not the volumes that commands.keep_volumes has marked, nor their snapshots",
+    )
+    return parser.parse_args(words)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], keep_volumes="--keep-volumes" in sys.argv[2:]))
+    given = arguments(sys.argv[1:])
+    sys.exit(main(given.cluster_id, keep_volumes=given.keep_volumes))

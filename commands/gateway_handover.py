@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from commands.private_file import write_private
+from commands.private_file import private_folder, write_private
 
 # Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
@@ -52,7 +51,13 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     def another_has_it() -> bool:
         answers.append(
             subprocess.run(  # noqa: S603 - the operator's own ssh
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                # A banner may be in any encoding.
+                encoding="utf-8",
+                errors="replace",
+                check=False,
             )
         )
         return answers[-1].returncode == 0
@@ -100,9 +105,9 @@ def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
 
 def main() -> None:
     """Hand over for the gateway that the environment names."""
-    with tempfile.TemporaryDirectory() as folder:
+    with private_folder() as folder:
         try:
-            report = hand_over(os.environ, Path(folder))
+            report = hand_over(os.environ, folder)
         except OSError as error:
             report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
     if report:

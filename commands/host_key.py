@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from commands.login import Login, RefusedError, StrangerError, UnreachableError
+from commands.private_file import private_folder
 
 
 class Server:
@@ -71,8 +71,8 @@ class Server:
 
 def main() -> None:
     """Do what the argument says on the server that the environment names."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder))
+    with private_folder() as folder:
+        server = Server(folder)
         try:
             match sys.argv[1:]:
                 case ["show"]:

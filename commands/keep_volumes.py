@@ -8,14 +8,17 @@ commands.keep_volumes CLUSTER_ID`, with a login in the environment as for the cl
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 import httpx
 from openstack.connection import Connection
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
+from commands import argument_types
 from commands.cloud_cleanup import KEEP_MARK, volumes_of
 from commands.kubernetes_api import Administrator, KubeconfigError, patiently
 from config.errors import ConfigError
@@ -71,5 +74,19 @@ def main(cluster_id: str) -> int:
     return 0
 
 
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line: with a wrong ID, no volume would be kept."""
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.keep_volumes",
+        description="Mark the volumes of a cluster that outlive it.",
+    )
+    parser.add_argument(
+        "cluster_id",
+        type=argument_types.cluster_id,
+        help="the output `clusterId` of its stack, such as demo-1a2b3c4d",
+    )
+    return parser.parse_args(words)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(arguments(sys.argv[1:]).cluster_id))

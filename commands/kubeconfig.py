@@ -169,7 +169,7 @@ def main() -> int:
     arguments = _arguments()
     try:
         administrator = Administrator.of(_administrators_kubeconfig(arguments))
-        user = arguments.user or getpass.getuser()
+        user = arguments.user or _login_name()
         groups = arguments.group or administrator.groups
         kubeconfig = make(administrator, user, groups, arguments.hours)
         if arguments.output is None:
@@ -179,11 +179,22 @@ def main() -> int:
     except (KubeconfigError, PulumiError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: it can be run again", file=sys.stderr)
+        return 130
     print(
         f"{user} in {', '.join(groups)}, until {_ends(kubeconfig):%Y-%m-%d %H:%M} UTC",
         file=sys.stderr,
     )
     return 0
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # As in a container, whose user may be a mere number.
+        raise KubeconfigError("your login has no name here: set `--user`") from None
 
 
 def _administrators_kubeconfig(arguments: argparse.Namespace) -> str:

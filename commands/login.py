@@ -116,7 +116,9 @@ class Login:
             ["ssh", "-F", str(self._config), "-i", str(key), "machine", command],  # noqa: S607
             input=text,
             capture_output=True,
-            text=True,
+            # A banner may be in any encoding.
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
 

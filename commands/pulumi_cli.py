@@ -17,16 +17,21 @@ def pulumi(*arguments: str, stdin: str | None = None) -> str:
     """Run the CLI and return its standard output.
 
     Raises:
-        PulumiError: if it failed.
+        PulumiError: if it failed, or is not there.
     """
-    result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
-        ["pulumi", *arguments, "--non-interactive"],  # noqa: S607
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        result = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
+            ["pulumi", *arguments, "--non-interactive"],  # noqa: S607
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            # Whatever the locale is.
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError:
+        raise PulumiError("there is no program `pulumi` on the PATH: install Pulumi") from None
     if result.returncode != 0:
         said = result.stderr or result.stdout
         raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout)

@@ -16,11 +16,10 @@ import json
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from commands.login import Login, RefusedError, StrangerError, UnreachableError
+from commands.private_file import private_folder
 
 # Adds the lines that are missing. A power cut leaves the old file or the new one.
 _ACCEPT = """\
@@ -73,8 +72,8 @@ def only(login: Login, public: Sequence[str]) -> None:
 def main() -> None:
     """Do what the argument says on the machine that the environment names."""
     machine, keys = (json.loads(os.environ[name]) for name in ("MACHINE", "KEYS"))
-    with tempfile.TemporaryDirectory() as folder:
-        login = Login(machine, keys, Path(folder))
+    with private_folder() as folder:
+        login = Login(machine, keys, folder)
         try:
             match sys.argv[1:]:
                 case ["accept"]:

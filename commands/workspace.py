@@ -28,13 +28,14 @@ _HOLDER = re.compile(r"created by \S*@(\S+) \(pid \d+\)")
 def main() -> int:
     """Run the command line, and once more after a repair; returns its exit status."""
     command = sys.argv[1:]
+    heard: list[int] = []
     with Path(tempfile.gettempdir(), _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        status, said = _update(command, lock)
-        if status != 0 and left_behind(said, socket.gethostname()):
-            status = _recover(command)
-            if status == 0:
-                status, said = _update(command, lock)
+        status, said = _update(command, lock, heard)
+        locked = status != 0 and left_behind(said, socket.gethostname())
+        # Whoever has interrupted it meanwhile wants no other update.
+        if locked and _recover(command) == 0 and not heard:
+            status, said = _update(command, lock, heard)
         sys.stderr.write(said)
     return status
 
@@ -45,15 +46,14 @@ def left_behind(said: str, machine: str) -> bool:
     return locks is not None and holders == [machine] * int(locks[1])
 
 
-def _update(command: Sequence[str], lock: IO[str]) -> tuple[int, str]:
-    """The exit status and standard error; an interruption is passed on to Pulumi."""
+def _update(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, str]:
+    """The exit status and standard error; signals that are heard are passed on to Pulumi."""
     # A file: with a pipe, Pulumi would die with its reader.
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         running: list[subprocess.Popen[bytes]] = []
-        early: list[int] = []
 
         def interrupt(number: int, _: FrameType | None) -> None:
-            early.append(number)
+            heard.append(number)
             for process in running:
                 process.send_signal(number)
 
@@ -63,7 +63,7 @@ def _update(command: Sequence[str], lock: IO[str]) -> tuple[int, str]:
         process = subprocess.Popen(  # noqa: S603 - the operator's
             command, stderr=said, pass_fds=[lock.fileno()]
         )
-        before = early.copy()
+        before = heard.copy()
         running.append(process)
         for number in before:
             process.send_signal(number)

@@ -272,6 +272,9 @@ class Addons(pulumi.ComponentResource):
             if settings.snapshots.enabled
             else (),
             snapshot_namespace=snapshot_schedules.NAMESPACE,
+            stack_retries=(operator.NAMESPACE, operator.RETRIES)
+            if settings.operator.enabled
+            else None,
             reboots=settings.kured.enabled,
             fleet=settings.monitoring.fleet,
         )

@@ -25,6 +25,8 @@ class MonitoringTargets:
     # CronJobs that take snapshots of volumes, and their namespace.
     snapshot_jobs: Sequence[str]
     snapshot_namespace: str
+    # The CronJob that has failing Stacks tried again, and its namespace; None without an operator.
+    stack_retries: tuple[str, str] | None
     # Whether kured reboots nodes.
     reboots: bool
     # Whether Prometheus watches other clusters.

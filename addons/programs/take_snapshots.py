@@ -4,21 +4,15 @@ Runs inside the cluster, in a plain Python image with nothing but the standard l
 snapshots of a claim are deleted only when its new one is ready.
 """
 
-import contextlib
-import json
 import os
-import ssl
 import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
+
+from addons.programs.kubernetes_api import ApiError, Call, Document, api_server, listed
 
 SCHEDULE_LABEL = "openstack-kubernetes/schedule"
 CLAIM_LABEL = "openstack-kubernetes/claim-uid"
@@ -27,23 +21,9 @@ _PROVISIONERS = (
     "volume.beta.kubernetes.io/storage-provisioner",
 )
 _SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_PAGE = 250
 _PAUSE_SECONDS = 2.0
-_REQUEST_SECONDS = 30
 # Longest name of a claim inside a snapshot's name, which has a dash and a job's name behind it.
 _LONGEST_CLAIM = 253 - 63 - 1
-
-Document = dict[str, Any]
-Call = Callable[[str, str, Document | None], Document]
-
-
-class ApiError(Exception):
-    """A refusal of the API server with this HTTP status, or 0 if it did not answer."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +76,7 @@ def run(plan: Plan, call: Call) -> list[str]:
 def _claims(plan: Plan, call: Call) -> Iterator[Document]:
     for namespace in plan.namespaces or ("",):
         inside = f"/namespaces/{namespace}" if namespace else ""
-        for claim in _list(f"/api/v1{inside}/persistentvolumeclaims", plan.selector, call):
+        for claim in listed(f"/api/v1{inside}/persistentvolumeclaims", plan.selector, call):
             metadata = claim["metadata"]
             made_by = {metadata.get("annotations", {}).get(key) for key in _PROVISIONERS}
             bound = claim.get("status", {}).get("phase") == "Bound"
@@ -161,7 +141,7 @@ def _prune(plan: Plan, ready: list[Document], call: Call) -> list[str]:
     taken: dict[str, list[Document]] = {claim: [] for claim in fresh}
     for namespace in sorted({each["metadata"]["namespace"] for each in ready}):
         path = f"{_SNAPSHOTS}/namespaces/{namespace}/volumesnapshots"
-        for each in _list(path, f"{SCHEDULE_LABEL}={plan.schedule}", call):
+        for each in listed(path, f"{SCHEDULE_LABEL}={plan.schedule}", call):
             claim = each["metadata"]["labels"].get(CLAIM_LABEL)
             if claim in taken:
                 taken[claim].append(each)
@@ -202,53 +182,9 @@ def _created(snapshot: Document) -> datetime:
     return datetime.fromisoformat(snapshot["metadata"]["creationTimestamp"])
 
 
-def _list(path: str, selector: str, call: Call) -> Iterator[Document]:
-    token = ""
-    while True:
-        query = {"labelSelector": selector, "limit": str(_PAGE), "continue": token}
-        page = call("GET", f"{path}?{urllib.parse.urlencode(query)}", None)
-        yield from page["items"]
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return
-
-
 def _path(snapshot: Document) -> str:
     metadata = snapshot["metadata"]
     return f"{_SNAPSHOTS}/namespaces/{metadata['namespace']}/volumesnapshots/{metadata['name']}"
-
-
-def api_server() -> Call:
-    """Return a function that calls the cluster's API as the pod's service account."""
-    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-    context = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
-
-    def call(method: str, path: str, body: Document | None) -> Document:
-        request = urllib.request.Request(
-            f"https://{host}:{port}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                # Read for each request: the kubelet renews it.
-                "Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}",
-                "Content-Type": "application/json",
-            },
-        )
-        try:
-            with urllib.request.urlopen(  # noqa: S310
-                request, timeout=_REQUEST_SECONDS, context=context
-            ) as answer:
-                document: Document = json.load(answer)
-                return document
-        except urllib.error.HTTPError as error:
-            text = error.read().decode(errors="replace")
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                text = json.loads(text)["message"]
-            raise ApiError(error.code, text or str(error)) from None
-        except OSError as error:
-            raise ApiError(0, str(error)) from None
-
-    return call
 
 
 def main() -> int:

@@ -42,6 +42,7 @@ _ERRORS = (
     KubeconfigError,
     LoginError,
     MachineError,
+    OSError,
     PulumiError,
     StackError,
     UpgradeError,

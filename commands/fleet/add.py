@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import yaml
@@ -34,7 +36,6 @@ _PROGRAM = "/program"
 # The operator's own limit.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?")
 _PROVIDER = "openstack:"
-_LONGEST_PAUSE = 600
 
 
 class AddError(Exception):
@@ -106,7 +107,6 @@ class Cluster:
             "refresh": True,
             "continueResyncOnCommitMatch": self.resync > 0,
             "resyncFrequencySeconds": self.resync,
-            "retryMaxBackoffDurationSeconds": _LONGEST_PAUSE,
             "destroyOnFinalize": True,
             # What is protected learns only from the program that it no longer is.
             "runProgram": True,
@@ -173,7 +173,7 @@ def read(stack: str, image: str, resync: int) -> Cluster:
         ConfigError, CredentialError, PulumiError: if something is missing.
     """
     plain(stack)
-    backend: str = json.loads(pulumi("whoami", "--json"))["url"]
+    backend = _backend()
     if backend.startswith("file:"):
         raise AddError(
             f"the state is in a folder, {backend}, which the operator's pods do not have: "
@@ -192,7 +192,9 @@ def read(stack: str, image: str, resync: int) -> Cluster:
         resync=resync,
         backend=backend,
         configuration=configuration,
-        credentials=collect(provider, passphrase=configuration.provider == "passphrase"),
+        credentials=collect(
+            provider, backend=backend, passphrase=configuration.provider == "passphrase"
+        ),
     )
 
 
@@ -205,7 +207,8 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
         kubeconfig: the way into it; without it, that of the stack.
 
     Raises:
-        AddError: if the admin cluster does not answer, or has no operator.
+        AddError: if the admin cluster does not answer, has no operator, or has another Stack of
+            this name.
         PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
     """
     try:
@@ -216,14 +219,52 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
                     raise AddError(
                         f"{admin} has no operator: set addons.operator.enabled, run `pulumi up`"
                     )
+            present = _present(api, cluster)
             objects.apply(api, _SECRETS, cluster.secret())
             kept = api.get(f"{_SECRETS}/{cluster.name}").raise_for_status().json()
-            version = kept["metadata"]["resourceVersion"]
-            objects.apply(api, _STACKS, cluster.stack_object(version))
+            stack = cluster.stack_object(kept["metadata"]["resourceVersion"])
+            # Someone else has set them, and would keep them.
+            if others := present.keys() - stack["spec"]["config"].keys():
+                removed = {"spec": {"config": dict.fromkeys(sorted(others))}}
+                objects.merge(api, f"{_STACKS}/{cluster.name}", removed)
+            objects.apply(api, _STACKS, stack)
     except httpx.HTTPError as error:
         raise AddError(f"{admin}: {trouble(error)}") from error
     except OSError as error:
         raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
+
+
+def _present(api: httpx.Client, cluster: Cluster) -> Mapping[str, Any]:
+    """The configuration in the present Stack, if there is one."""
+    answer = api.get(f"{_STACKS}/{cluster.name}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return {}
+    spec = answer.raise_for_status().json()["spec"]
+    if spec["stack"] != cluster.stack:
+        raise AddError(
+            f"the Stack {cluster.name} there is {spec['stack']}, which would be left alone: take "
+            "it back first ('Clusters as objects of the admin cluster' in docs/fleet.md)"
+        )
+    found: Mapping[str, Any] = spec.get("config", {})
+    return found
+
+
+def _backend() -> str:
+    """The URL of the backend, as `pulumi login` takes it.
+
+    Raises:
+        AddError: if the CLI does not tell it.
+    """
+    told: str = json.loads(pulumi("whoami", "--json"))["url"]
+    parts = urlsplit(told)
+    # Of Pulumi Cloud it tells the page for people, and of a service of one's own nothing.
+    if parts.scheme not in ("", "http", "https"):
+        return told
+    if named := os.environ.get("PULUMI_BACKEND_URL"):
+        return named
+    if not parts.netloc.startswith("app."):
+        raise AddError("Pulumi does not tell the URL of its backend: set PULUMI_BACKEND_URL to it")
+    return f"{parts.scheme}://api.{parts.netloc.removeprefix('app.')}"
 
 
 def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Configuration:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -27,6 +28,15 @@ _BACKEND = (
     "AZURE_STORAGE_SAS_TOKEN",
     "GOOGLE_CREDENTIALS",
 )
+# Those without which a pod does not get in, by the scheme of the backend's URL: it has no other
+# files of whoever runs this, such as those of `pulumi login` or of an AWS profile.
+_REQUIRED = {
+    "http": ("PULUMI_ACCESS_TOKEN",),
+    "https": ("PULUMI_ACCESS_TOKEN",),
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    "azblob": ("AZURE_STORAGE_ACCOUNT",),
+    "gs": ("GOOGLE_CREDENTIALS",),
+}
 # A file, with the CA of the backend.
 _CA = "AWS_CA_BUNDLE"
 # Settings of an entry of clouds.yaml, and those that are files.
@@ -49,18 +59,28 @@ class Credentials:
     cloud: str
 
 
-def collect(provider: Callable[[str], str | None], *, passphrase: bool) -> Credentials:
+def collect(
+    provider: Callable[[str], str | None], *, backend: str, passphrase: bool
+) -> Credentials:
     """Collect what the stack needs.
 
     Args:
         provider: looks up a key of the OpenStack provider in the stack's configuration.
+        backend: the URL of the backend.
         passphrase: whether the stack is encrypted with one.
 
     Raises:
-        CredentialError: if the passphrase is not set, or a file cannot be read.
+        CredentialError: if the passphrase or a key of the backend is not set, or a file cannot be
+            read.
         ConfigError: if clouds.yaml has no such entry, or nothing is set at all.
     """
     variables = {name: os.environ[name] for name in _BACKEND if os.environ.get(name)}
+    required = _REQUIRED.get(urlsplit(backend).scheme, ())
+    if missing := [name for name in required if name not in variables]:
+        raise CredentialError(
+            f"the operator's pods log in to {backend} with what is in the environment here: set "
+            f"{', '.join(missing)}"
+        )
     if passphrase:
         variables[PASSPHRASE] = _passphrase()
     files, cloud = _clouds_yaml(provider)

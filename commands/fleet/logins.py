@@ -6,7 +6,6 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from commands.fleet import accounts, objects
 from commands.fleet.accounts import Account, AccountError, Token
 from commands.fleet.clusters import trouble
 from commands.fleet.stacks import StackError, outputs
+from commands.fleet.threads import threads
 from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.pulumi_cli import PulumiError
 
@@ -199,8 +199,8 @@ def keep(
     Those of stacks that are not known are gone.
     """
     lost = set(logins.stacks) - {*stacks, *known}
-    with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
-        yield from threads.map(lambda each: logins.keep(each, remove_gone=remove_gone), stacks)
+    with threads(_AT_A_TIME) as pool:
+        yield from pool.map(lambda each: logins.keep(each, remove_gone=remove_gone), stacks)
     for stack in sorted(lost):
         yield logins.gone(stack, "its stack is gone", remove=remove_gone)
 

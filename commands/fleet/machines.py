@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from commands.fleet.stacks import state
-from commands.private_file import write_private
+from commands.private_file import private_folder, write_private
 from config import ports
 
 # The active gateway, as the SSH configuration calls it.
@@ -43,10 +42,13 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
             f"the state has no host key of {machine}, which existed before the cluster: log in as "
             "you did then"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        config = _write_files(Path(folder), outputs, host_keys)
+    with private_folder() as folder:
+        config = _write_files(folder, outputs, host_keys)
         line = ["ssh", "-F", str(config), machine, *command]
-        return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks
+        try:
+            return subprocess.run(line, check=False).returncode  # noqa: S603 - as the user asks
+        except FileNotFoundError:
+            raise MachineError("there is no program `ssh` on the PATH: install OpenSSH") from None
 
 
 def write_files(folder: Path, stack: str, outputs: Mapping[str, Any]) -> Path:
@@ -90,12 +92,14 @@ def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[
 
 def _configuration(outputs: Mapping[str, Any], folder: Path) -> Iterator[str]:
     address = urlsplit(outputs["apiEndpoint"]).hostname
+    # ssh splits at spaces and expands what follows a %.
+    place = str(folder).replace("%", "%%")
     yield from (
         "Host *",
         f"User {outputs['immutableSettings']['sshUser']}",
-        f"IdentityFile {folder}/ssh_key",
+        f'IdentityFile "{place}/ssh_key"',
         "IdentitiesOnly yes",
-        f"UserKnownHostsFile {folder}/known_hosts",
+        f'UserKnownHostsFile "{place}/known_hosts"',
         "StrictHostKeyChecking yes",
         f"Host {_ENTRANCE}",
         f"HostName {address}",

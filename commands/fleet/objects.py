@@ -23,6 +23,16 @@ def apply(api: httpx.Client, collection: str, document: Mapping[str, Any]) -> No
     ).raise_for_status()
 
 
+def merge(api: httpx.Client, path: str, changes: Mapping[str, Any]) -> None:
+    """Change these fields of an object, whoever has set them; null removes one."""
+    api.patch(
+        path,
+        params={"fieldManager": FIELD_MANAGER},
+        headers={"Content-Type": "application/merge-patch+json"},
+        content=json.dumps(changes),
+    ).raise_for_status()
+
+
 def delete(api: httpx.Client, collection: str, name: str) -> None:
     """Delete the object, if there is one."""
     answer = api.delete(f"{collection}/{name}")

@@ -34,10 +34,13 @@ def changes(stack: str, *arguments: str) -> Mapping[str, int]:
 
 def _errors(error: PulumiError) -> str:
     try:
-        told = json.loads(error.output)["diagnostics"]
-    except (ValueError, LookupError):
+        told = json.loads(error.output).get("diagnostics", [])
+    except ValueError:
         return str(error).strip()
     errors = [each["message"].strip() for each in told if each["severity"] == "error"]
+    if not errors:
+        # Violations of policies are not in the JSON.
+        return "Pulumi tells no error, as when a policy refuses the change: run `pulumi preview`"
     # The engine adds that the program failed.
     reasons = [each for each in errors if "an unhandled error occurred" not in each] or errors
     return "\n".join(each.removeprefix("error: ") for each in reasons)

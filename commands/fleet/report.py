@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
+from commands.fleet.threads import threads
 from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
 
@@ -65,8 +66,8 @@ def entries(stacks: Sequence[str], console: Console, *, drift: bool) -> list[Ent
     With `drift`, each is also compared with its configuration and the cloud, by a preview.
     """
     locks = local_locks()
-    with ThreadPoolExecutor(max_workers=previews.AT_A_TIME if drift else _AT_A_TIME) as threads:
-        asked = {threads.submit(_entry, stack, locks, drift): stack for stack in stacks}
+    with threads(previews.AT_A_TIME if drift else _AT_A_TIME) as pool:
+        asked = {pool.submit(_entry, stack, locks, drift): stack for stack in stacks}
         done = track(
             as_completed(asked),
             "Asking the clusters",
@@ -89,7 +90,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
     except StackError as error:
         return Entry(name=stack, problems=[str(error), *problems])
     except PulumiError as error:
-        return Entry(name=stack, problems=[_line(f"its state cannot be read: {error}")])
+        return Entry(name=stack, problems=[*problems, _line(f"its state cannot be read: {error}")])
     answer: Answer | None = None
     try:
         answer = ask(known["kubeconfig"])

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +31,8 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
-from commands.private_file import write_private
+from commands.fleet.threads import threads
+from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, pulumi
 
 _KEY = "kubernetesVersion"
@@ -88,8 +88,8 @@ def run(
         now, later = stacks[start : start + wave], stacks[start + wave :]
         for stack in now:
             _say(console, f"{stack}: upgrading, {_log(stack)} has the output")
-        with console.status("upgrading"), ThreadPoolExecutor(max_workers=wave) as threads:
-            failures = list(threads.map(lambda stack: _update(stack, version), now))
+        with console.status("upgrading"), threads(wave) as pool:
+            failures = list(pool.map(lambda stack: _update(stack, version), now))
         problems = []
         # Not in threads, which an interruption would wait for.
         for stack, failure in zip(now, failures, strict=True):
@@ -109,8 +109,8 @@ def _of_each(
 ) -> Mapping[str, Result]:
     """The result for each stack, before anything is changed."""
     found, problems = {}, []
-    with ThreadPoolExecutor(max_workers=AT_A_TIME) as threads:
-        begun = {stack: threads.submit(act, stack) for stack in stacks}
+    with threads(AT_A_TIME) as pool:
+        begun = {stack: pool.submit(act, stack) for stack in stacks}
         quiet = not console.is_terminal
         for stack in track(stacks, title, console=console, transient=True, disable=quiet):
             try:
@@ -159,16 +159,21 @@ def _log(stack: str) -> Path:
 def _update(stack: str, version: str) -> str | None:
     """Run `pulumi up`; returns its failure, or None.
 
-    It writes to a file, so it also comes to its end when this process is killed.
+    It writes to a file and hears of no closed terminal, so it also comes to its end when this
+    process is killed, or the connection to this machine is lost.
     """
-    line = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
+    up = ["up", "--yes", "--skip-preview", "--non-interactive", "--stack", stack]
     try:
         _set_version(stack, version, configuration_file(stack))
     except PulumiError as error:
         return str(error).strip()
     with _log(stack).open("w") as log:
         status = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
-            line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+            ["nohup", "pulumi", *up],  # noqa: S607
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=False,
         ).returncode
     return None if status == 0 else f"`pulumi up` failed: {_log(stack)} says why"
 
@@ -188,8 +193,8 @@ def _problem(stack: str, version: str, check: Sequence[str] | None) -> str | Non
 
 
 def _passes(check: Sequence[str], kubeconfig: str, log: Path) -> bool:
-    with tempfile.TemporaryDirectory() as folder, log.open("a") as output:
-        file = Path(folder, "kubeconfig")
+    with private_folder() as folder, log.open("a") as output:
+        file = folder / "kubeconfig"
         write_private(file, kubeconfig)
         try:
             result = subprocess.run(  # noqa: S603 - as the user asks

@@ -32,6 +32,9 @@ def main() -> int:
     except (PulumiError, ConfigError, *CLOUD_ERRORS) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted: it can be run again", file=sys.stderr)
+        return 130
 
 
 def _recover(state: State, *, yes: bool) -> int:

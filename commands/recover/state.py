@@ -10,9 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from commands.pulumi_cli import pulumi
+from commands.pulumi_cli import PulumiError, pulumi
 
 _PROVIDER = "openstack:"
+# Pulumi Cloud refuses to cancel what is over. There, the lock of a run that was killed ends by
+# itself after some minutes; what it was creating remains pending.
+_NO_LOCK = ("has already completed", "has never been updated")
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,19 @@ class State:
     """
 
     def __init__(self, *, stack: str | None, config_file: Path | None) -> None:
-        self.name = stack or "the selected stack"
+        self._stack = stack
         self._arguments = ["--stack", stack] if stack else []
         self._config_file = ["--config-file", str(config_file)] if config_file else []
+
+    @property
+    def name(self) -> str:
+        """The stack's name, also of the selected one if it can be read."""
+        if self._stack is not None:
+            return self._stack
+        try:
+            return pulumi("stack", "--show-name").strip()
+        except PulumiError:
+            return "the selected stack"
 
     @property
     def begun(self) -> list[Begun]:
@@ -86,7 +99,11 @@ class State:
 
         A copy from before could miss what a run that was still alive has written since.
         """
-        self._pulumi("cancel", "--yes")
+        try:
+            self._pulumi("cancel", "--yes")
+        except PulumiError as refusal:
+            if not any(text in str(refusal) for text in _NO_LOCK):
+                raise
         self.__dict__.pop("_exported", None)
 
     def forget_begun(self) -> None:

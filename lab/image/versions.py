@@ -34,5 +34,5 @@ PROMETHEUS_OPERATOR = "v0.93.1"
 KUBE_STATE_METRICS = "v2.20.0"
 ALERTMANAGER = "v0.34.0"
 TRAEFIK = "v3.7.11"
-# The image that takes scheduled snapshots; it contains Debian's Python.
+# The image of CronJobs of our own; it contains Debian's Python.
 PYTHON = "3.14.2-alpine"

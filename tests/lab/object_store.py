@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,27 @@ class ObjectStore:
         }
 
     def __enter__(self) -> ObjectStore:
-        program = str(object_store.program())
         self._notes.mkdir()
         self._objects.mkdir(parents=True)
+        self._start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._stop()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """No one answers at its address meanwhile."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def _start(self) -> None:
+        program = str(object_store.program())
         command = [program, "posix", "--sidecar", str(self._notes), str(self._buckets)]
-        with self._log.open("w") as log:
+        with self._log.open("a") as log:
             self._server = subprocess.Popen(
                 namespace.enter(command, environment={}),
                 # No keys in the command line, which everyone on the machine sees.
@@ -56,10 +74,6 @@ class ObjectStore:
         except BaseException:
             self._stop()
             raise
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._stop()
 
     def settings(self) -> dict[str, Any]:
         """The key `backup.bucket`, without its secret."""

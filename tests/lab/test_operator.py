@@ -165,6 +165,11 @@ class Shop:
         assert last.get("state") != "failed", last.get("message")
         return bool(last.get("generation") == self.object()["metadata"]["generation"])
 
+    def stalled(self) -> str | None:
+        """The reason why the operator has given up, or None."""
+        conditions = self.object().get("status", {}).get("conditions", [])
+        return next((c["reason"] for c in conditions if c["type"] == "Stalled"), None)
+
     def patch(self, config: Mapping[str, Any]) -> None:
         """Change its configuration in the object."""
         self.hub.kubectl(
@@ -272,6 +277,44 @@ def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Shop, figures: 
     figures.add("from a killed update to all nodes Ready", time.monotonic() - begun)
     assert len(shop.nodes()) == 4
     assert all(shop.nodes().values())
+
+
+def test_an_update_that_was_given_up_is_tried_again(
+    shop: Shop, store: ObjectStore, figures: Figures
+) -> None:
+    with store.away():
+        shop.patch({"workerCount": 2})
+        until(lambda: shop.stalled() == "UpdateFailed", "the last of its tries", LONGEST_CHANGE)
+    retry(shop, "update")
+    seconds = took(lambda: len(shop.nodes()) == 3, "the other try", LONGEST_CHANGE)
+    figures.add("from the request for another try to one node less", seconds)
+    until(lambda: shop.stalled() is None and shop.updated(), "its end", LONGEST_CHANGE)
+    shop.configure({"workerCount": 2})
+
+
+def test_a_workspace_that_cannot_be_prepared_gets_another_pod(
+    shop: Shop, store: ObjectStore
+) -> None:
+    with store.away():
+        shop.hub.kubectl("-n", operator.CLUSTERS, "delete", "pod", "shop-workspace-0")
+        until(lambda: shop.stalled() == "WorkspaceFailed", "its only try", LONGEST_CHANGE)
+    before = shop.object()["status"]["lastUpdate"]["name"]
+    retry(shop, "workspace")
+    until(
+        lambda: (
+            shop.stalled() is None
+            and shop.updated()
+            and shop.object()["status"]["lastUpdate"]["name"] != before
+        ),
+        "the next repair",
+        LONGEST_CHANGE,
+    )
+
+
+def retry(shop: Shop, name: str) -> None:
+    """Let the CronJob run now."""
+    job = ("create", "job", f"--from=cronjob/{operator.RETRIES}", name)
+    shop.hub.kubectl("-n", operator.NAMESPACE, *job)
 
 
 def test_a_protected_cluster_cannot_be_deleted(shop: Shop) -> None:

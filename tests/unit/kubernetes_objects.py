@@ -21,6 +21,8 @@ class Objects:
         # Of tokens that are valid: whose they are.
         self.tokens: dict[str, str] = {}
         self.applied_by: set[str] = set()
+        # Changes of objects, by path.
+        self.merged: list[tuple[str, dict[str, Any]]] = []
         for name in namespaces:
             self.kept[f"/api/v1/namespaces/{name}"] = {"metadata": {"name": name}}
         self.add_role("admin")
@@ -87,9 +89,13 @@ class _Api(Silent):
             self._answer(404, {})
 
     def do_PATCH(self) -> None:  # noqa: N802
-        assert self.headers["Content-Type"] == "application/apply-patch+yaml"
         parts = urlsplit(self.path)
         path = unquote(parts.path)
+        if self.headers["Content-Type"] == "application/merge-patch+json":
+            self.objects.merged.append((path, self._body()))
+            self._answer(200 if path in self.objects.kept else 404, {})
+            return
+        assert self.headers["Content-Type"] == "application/apply-patch+yaml"
         self.objects.applied_by.update(parse_qs(parts.query)["fieldManager"])
         made = self._body()
         if "/namespaces/" in path and made["kind"] != "Namespace":

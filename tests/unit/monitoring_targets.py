@@ -11,6 +11,7 @@ TARGETS = MonitoringTargets(
     ingress=True,
     snapshot_jobs=("nightly", "weekly"),
     snapshot_namespace="snapshots",
+    stack_retries=("operator", "retry-stacks"),
     reboots=True,
     fleet=True,
     backup_hours=6,

@@ -11,6 +11,7 @@ from keystoneauth1.exceptions import ConnectFailure
 from openstack.exceptions import HttpException, SDKException
 
 from commands import cloud_cleanup
+from tests.unit.engine import CLUSTER_ID
 
 
 @pytest.fixture
@@ -67,6 +68,40 @@ def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) ->
     )
     assert cloud_cleanup.clean_up(cloud, "demo") == []
     assert not cloud.network.delete_ip.called
+
+
+def test_a_load_balancer_of_someone_else_may_have_no_name(cloud: MagicMock) -> None:
+    nameless = balancer("ACTIVE")
+    nameless.name = None
+    cloud.load_balancer.load_balancers = listing(nameless)
+    assert cloud_cleanup.clean_up(cloud, "demo") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["demo"],
+        [""],
+        ["--keep-volumes"],
+        # It would delete the volumes that are to be kept.
+        ["demo-1a2b3c4d", "--keep-volume5"],
+        ["demo-1a2b3c4d", "keep-volumes"],
+    ],
+)
+def test_a_command_line_that_is_not_understood_deletes_nothing(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cloud_cleanup.arguments(words)
+    assert ended.value.code == 2
+    assert "usage: python -m commands.cloud_cleanup" in capsys.readouterr().err
+
+
+def test_the_command_line_of_a_destroy_is_understood() -> None:
+    given = cloud_cleanup.arguments([CLUSTER_ID, "--keep-volumes"])
+    assert (given.cluster_id, given.keep_volumes) == (CLUSTER_ID, True)
+    assert cloud_cleanup.arguments(["a.b-c-1a2b3c4d"]).keep_volumes is False
 
 
 def test_a_security_group_in_use_is_deleted_in_a_later_round(

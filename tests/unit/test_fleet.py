@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import yaml
 
 from commands.fleet.__main__ import main
+from commands.pulumi_cli import pulumi
 from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
 
 DOWN = "https://127.0.0.1:1"
@@ -116,6 +118,18 @@ def test_an_update_at_work_or_killed_is_told(
     )
 
 
+def test_an_update_at_work_is_told_also_of_a_stack_with_another_passphrase(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.sealed("sealed")
+    state = {"resources": [], "pending_operations": [pending("creating", "demo-worker-1")]}
+    fleet.write("stack-export-sealed", {"deployment": state})
+    assert run(monkeypatch, "list") == 1
+    [update, sealed] = capsys.readouterr().err.splitlines()
+    assert "an update is at work on it, or was killed" in update
+    assert "incorrect passphrase" in sealed
+
+
 def test_drift_is_what_a_preview_with_refresh_would_change(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +149,19 @@ def test_drift_is_what_a_preview_with_refresh_would_change(
     assert err == (
         "refused: its drift is not known: this cloud cannot host the configuration, 1 fault: "
         "flavor = x: no such\n"
+    )
+
+
+def test_a_preview_that_a_policy_refuses_is_told(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.cluster("live")
+    file = fleet.write("told", {"steps": [{"op": "create", "provider": "huge"}]})
+    fleet.program("preview---json-live", f"#!/bin/sh\ncat {file}\nexit 1\n")
+    assert run(monkeypatch, "list", "--drift") == 1
+    assert capsys.readouterr().err == (
+        "live: its drift is not known: Pulumi tells no error, as when a policy refuses the "
+        "change: run `pulumi preview`\n"
     )
 
 
@@ -212,15 +239,20 @@ def test_the_files_for_plain_ssh_are_for_their_owner_only(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet.stack("live", DOWN)
-    key = fleet.folder / "ssh_key"
+    folder = fleet.folder / "100 %h"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    key = folder / "ssh_key"
     key.touch(mode=0o644)
     assert run(monkeypatch, "ssh-config", "live") == 0
     assert (key.stat().st_mode & 0o777, key.read_text()) == (0o600, KEY)
     line = ["ssh", "-G", "-F", "ssh_config", "10.8.0.31"]
     monkeypatch.setenv("PATH", os.environ["PATH"].partition(":")[2])
     told = subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert {f"identityfile {key}", "hostkeyalias demo-worker-0", "proxyjump entrance"} <= {*told}
-    assert f"userknownhostsfile {fleet.folder / 'known_hosts'}" in told
+    assert {"hostkeyalias demo-worker-0", "proxyjump entrance"} <= {*told}
+    # It expands the path of a key only when it reads it.
+    assert f"identityfile {str(key).replace('%', '%%')}" in told
+    assert f"userknownhostsfile {folder}/known_hosts" in told
 
 
 @pytest.mark.parametrize(
@@ -240,3 +272,41 @@ def test_a_machine_that_cannot_be_reached_is_an_error(
     fleet.stack("live", DOWN)
     assert run(monkeypatch, "ssh", "live", machine) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [("pulumi", ["list"]), ("ssh", ["ssh", "live", "demo-worker-0"])],
+)
+def test_a_program_that_is_not_there_is_named(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: str,
+    words: list[str],
+) -> None:
+    fleet.stack("live", DOWN)
+    (fleet.folder / missing).unlink()
+    # What the stand-in for Pulumi needs.
+    for name in ("sh", "cat"):
+        (fleet.folder / name).symlink_to(Path("/bin", name))
+    monkeypatch.setenv("PATH", str(fleet.folder))
+    assert run(monkeypatch, *words) == 1
+    assert f"there is no program `{missing}` on the PATH" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.stack("live", DOWN)
+    (fleet.folder / "ssh_key").mkdir()
+    assert run(monkeypatch, "ssh-config", "live") == 1
+    assert str(fleet.folder / "ssh_key") in capsys.readouterr().err
+
+
+def test_what_pulumi_says_is_understood_in_any_locale(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("locale.getencoding", lambda: "latin-1")
+    fleet.program("pulumi", "#!/bin/sh\nprintf '\"\\303\\274\"'\n")
+    assert json.loads(pulumi("stack")) == "ü"

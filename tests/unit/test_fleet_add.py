@@ -75,7 +75,14 @@ def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with the configuration of `shop`, and what it logs in with."""
     folder = fleet.folder
     monkeypatch.chdir(folder)
-    for name in ("OS_CLOUD", "AWS_CA_BUNDLE", "PULUMI_CONFIG_PASSPHRASE_FILE", "OS_CACERT"):
+    for name in (
+        "OS_CLOUD",
+        "PULUMI_ACCESS_TOKEN",
+        "AWS_CA_BUNDLE",
+        "PULUMI_BACKEND_URL",
+        "PULUMI_CONFIG_PASSPHRASE_FILE",
+        "OS_CACERT",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(folder / "clouds.yaml"))
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the state")
@@ -254,6 +261,7 @@ def test_the_default_secrets_provider_of_pulumi_cloud_needs_no_passphrase(
     provider: str,
 ) -> None:
     fleet.write("whoami---json-none", {"url": backend})
+    monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "of me")
     if not salted:
         (checkout / "Pulumi.shop.yaml").write_text(yaml.safe_dump({"config": CONFIG}))
     if provider == "default":
@@ -263,7 +271,73 @@ def test_the_default_secrets_provider_of_pulumi_cloud_needs_no_passphrase(
     assert ("PULUMI_CONFIG_PASSPHRASE" in data(admin)) == (provider == "passphrase")
 
 
-@pytest.mark.parametrize("why", ["inside", "folder", "passphrase", "file", "CA", "cloud"])
+@pytest.mark.parametrize(
+    ("told", "named", "backend"),
+    [
+        ("https://app.pulumi.com/me", None, "https://api.pulumi.com"),
+        ("https://app.example.org/me", None, "https://api.example.org"),
+        ("", "https://pulumi.example.org", "https://pulumi.example.org"),
+        (BUCKET, "s3://another", BUCKET),
+    ],
+)
+def test_the_backend_is_the_one_that_the_cli_logs_in_to(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    told: str,
+    named: str | None,
+    backend: str,
+) -> None:
+    fleet.write("whoami---json-none", {"url": told})
+    monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "of me")
+    if named is not None:
+        monkeypatch.setenv("PULUMI_BACKEND_URL", named)
+    assert add(monkeypatch) == 0
+    assert spec(admin)["backend"] == backend
+
+
+def test_a_backend_that_the_cli_does_not_tell_must_be_named(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fleet.write("whoami---json-none", {"url": ""})
+    assert add(monkeypatch) == 1
+    assert "set PULUMI_BACKEND_URL" in capsys.readouterr().err
+    assert STACK not in admin.kept
+
+
+def test_what_was_changed_in_the_object_does_not_outlive_the_next_add(
+    admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(monkeypatch) == 0
+    assert admin.merged == []
+    # By someone who then did not destroy it.
+    spec(admin)["config"] |= {"deletionProtection": False, "workerCount": 7}
+    assert add(monkeypatch) == 0
+    assert admin.merged == [(STACK, {"spec": {"config": {"deletionProtection": None}}})]
+    assert spec(admin)["config"]["workerCount"] == 2
+
+
+def test_the_cluster_of_another_organization_is_not_pushed_aside(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert add(monkeypatch) == 0
+    before = json.dumps(admin.kept)
+    (fleet.folder / "config---json-theirs").mkdir()
+    fleet.write("config---json-theirs/shop", LISTED)
+    assert run(monkeypatch, "theirs/shop", "--image", IMAGE) == 1
+    assert "the Stack shop there is shop, which would be left alone" in capsys.readouterr().err
+    assert json.dumps(admin.kept) == before
+
+
+@pytest.mark.parametrize(
+    "why", ["inside", "folder", "passphrase", "keys", "token", "file", "CA", "cloud"]
+)
 def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
     admin: Objects,
     fleet: Fleet,
@@ -276,6 +350,8 @@ def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
         "inside": f"{PROJECT}:addons of Pulumi.shop.yaml has a secret inside",
         "folder": "the state is in a folder, file:///state",
         "passphrase": "set PULUMI_CONFIG_PASSPHRASE",
+        "keys": f"log in to {BUCKET} with what is in the environment here: set AWS_ACCESS_KEY_ID",
+        "token": "set PULUMI_ACCESS_TOKEN",
         "file": "Pulumi.shop.yaml is missing: run this where you run `pulumi up`",
         "CA": "cannot be read",
         "cloud": "no such entry in clouds.yaml; did you mean lab?",
@@ -287,6 +363,12 @@ def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
             fleet.write("whoami---json-none", {"url": "file:///state"})
         case "passphrase":
             monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+        case "keys":
+            # As with a profile of AWS.
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        case "token":
+            # As after `pulumi login`.
+            fleet.write("whoami---json-none", {"url": "https://app.pulumi.com/me"})
         case "file":
             (checkout / "Pulumi.shop.yaml").unlink()
         case "CA":

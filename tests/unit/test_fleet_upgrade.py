@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -298,3 +299,16 @@ def test_a_wave_has_a_number_of_clusters(
     with pytest.raises(SystemExit):
         run(monkeypatch, f"--wave={wave}")
     assert "--wave" in capsys.readouterr().err
+
+
+def test_an_update_outlives_the_terminal_but_not_ctrl_c(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(fleet, "a")
+    ignored = fleet.folder / "ignored"
+    up = fleet.folder / "up---yes-a"
+    up.write_text(up.read_text() + f"grep SigIgn /proc/$$/status >{ignored}\n")
+    assert run(monkeypatch) == 0
+    mask = int(ignored.read_text().split()[1], 16)
+    assert mask & 1 << signal.SIGHUP - 1
+    assert not mask & 1 << signal.SIGINT - 1

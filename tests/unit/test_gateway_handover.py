@@ -114,6 +114,12 @@ def test_the_update_continues_without_ssh(gateways: Gateways) -> None:
     )
 
 
+def test_the_update_continues_whatever_ssh_says(gateways: Gateways) -> None:
+    ssh = gateways.fakes / "ssh"
+    ssh.write_text("#!/bin/bash\nprintf 'Zutritt f\\374r\\n' >&2; exit 255\n")
+    assert "no other gateway took" in gateways.hand_over(active="old")
+
+
 def test_the_host_key_is_checked_and_no_one_else_can_read_the_ssh_key(gateways: Gateways) -> None:
     gateways.hand_over(active="other")
     asked = gateways.lines("asked")

@@ -169,8 +169,8 @@ def test_the_modules_are_at_the_listed_versions(module: str, path: str, version:
     assert f"{path} {version}" in required(module)
 
 
-def test_the_image_that_takes_snapshots_has_the_tag_that_clusters_ask_for() -> None:
-    assert versions.PYTHON == cluster_versions.SNAPSHOT_PYTHON
+def test_the_image_of_our_cron_jobs_has_the_tag_that_clusters_ask_for() -> None:
+    assert versions.PYTHON == cluster_versions.JOBS_PYTHON
 
 
 def test_the_object_store_has_the_tag_that_clusters_ask_for() -> None:

@@ -14,6 +14,7 @@ from keystoneauth1.exceptions import ConnectFailure
 
 from commands import keep_volumes
 from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
+from tests.unit.engine import CLUSTER_ID
 from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
 
@@ -105,3 +106,9 @@ def test_without_an_answer_every_volume_of_the_cluster_is_marked(
     said = capsys.readouterr().out
     assert "every volume of the cluster is kept" in said
     assert "keeping volume pvc-deleted" in said
+
+
+def test_a_name_in_place_of_the_id_keeps_nothing_and_is_refused() -> None:
+    with pytest.raises(SystemExit):
+        keep_volumes.arguments(["demo"])
+    assert keep_volumes.arguments([CLUSTER_ID]).cluster_id == CLUSTER_ID

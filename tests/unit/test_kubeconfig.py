@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
@@ -375,6 +376,25 @@ class TestErrors:
     ) -> None:
         arguments = ("--kubeconfig", administrator, "--user", "a" * 65)
         assert "<= 64" in self.error(monkeypatch, capsys, *arguments)
+
+    @pytest.mark.parametrize("error", [KeyError, OSError])
+    def test_a_login_without_a_name(
+        self,
+        administrator: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        error: type[Exception],
+    ) -> None:
+        monkeypatch.setattr("getpass.getuser", MagicMock(side_effect=error))
+        said = self.error(monkeypatch, capsys, "--kubeconfig", administrator)
+        assert "set `--user`" in said
+
+    def test_ctrl_c(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(kubeconfig, "pulumi", MagicMock(side_effect=KeyboardInterrupt))
+        assert run(monkeypatch) == 130
+        assert "it can be run again" in capsys.readouterr().err
 
     @pytest.mark.parametrize("hours", ["0", "8761", "soon"])
     def test_a_life_that_no_cluster_signs_for(

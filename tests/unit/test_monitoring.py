@@ -78,6 +78,7 @@ def test_thresholds_fit_the_cluster() -> None:
         (replace(TARGETS, gateways={"demo-gateway-0": "10.8.0.11"}), {"GatewayTookOver"}),
         (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(TARGETS, snapshot_jobs=()), {"SnapshotsLate"}),
+        (replace(TARGETS, stack_retries=None), {alerts.STACK_FAILING}),
         (replace(TARGETS, reboots=False), {"NodeRebootOverdue"}),
         (replace(TARGETS, fleet=False), {*alerts.FLEET_ALERTS, alerts.TARGET_DOWN}),
         (

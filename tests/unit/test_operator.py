@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from addons import operator
+from addons.monitoring import alerts
+from addons.programs import retry_stacks
 from commands.fleet import add
 from tests.unit.addons.install import CHART, OPERATOR, AddonsRun, install
 
@@ -41,6 +43,30 @@ def test_a_workspace_may_only_check_who_asks_it(installed: AddonsRun) -> None:
         if each.inputs["subjects"][0]["name"] == "workspace"
     ]
     assert bindings == ["system:auth-delegator"]
+
+
+def test_who_asks_for_another_try_reads_no_secret(installed: AddonsRun) -> None:
+    name = "demo-addons-retry-stacks"
+    role = installed.one("v1:Role", name).inputs
+    # The account is where no one but the operator makes pods.
+    subject = installed.one("v1:RoleBinding", name).inputs["subjects"][0]
+    assert (role["metadata"]["namespace"], subject["namespace"]) == ("clusters", "operator")
+    rights = {rule["resources"][0]: set(rule["verbs"]) for rule in role["rules"]}
+    assert rights == {"stacks": {"list", "patch"}, "pods": {"delete"}}
+    assert retry_stacks.NAMESPACE == operator.CLUSTERS
+
+
+def test_an_alert_fires_when_no_try_has_helped_for_an_hour(installed: AddonsRun) -> None:
+    job = installed.one(":CronJob", "demo-addons-retry-stacks")
+    assert installed.waits_for(job, installed.one("v1:Role", "demo-addons-retry-stacks"))
+    run = install({**OPERATOR, "monitoring": {"enabled": True}})
+    [rules] = [e for e in run.resources.values() if e.type.endswith(":PrometheusRule")]
+    [group] = [g for g in rules.inputs["spec"]["groups"] if g["name"].endswith("-stacks")]
+    [alert] = group["rules"]
+    metadata = job.inputs["metadata"]
+    assert alert["alert"] == alerts.STACK_FAILING
+    of_job = f'{{namespace="{metadata["namespace"]}",cronjob="{metadata["name"]}"}}'
+    assert alert["expr"].count(of_job) == 2
 
 
 def test_the_operator_starts_when_stacks_are_protected(installed: AddonsRun) -> None:

@@ -1,8 +1,16 @@
 """Files with secrets, which others must not read."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
-from commands.private_file import write_private
+import pytest
+
+from commands.private_file import private_folder, write_private
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_a_new_file_and_one_that_others_could_read_are_private(tmp_path: Path) -> None:
@@ -20,3 +28,44 @@ def test_the_target_of_a_link_stays_as_it_is(tmp_path: Path) -> None:
     link.symlink_to(target)
     write_private(link, "key")
     assert (target.read_text(), link.read_text()) == ("theirs", "key")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_folder_with_keys_leaves_with_a_process_that_is_told_to_end(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    program = (
+        "import subprocess; from commands.private_file import private_folder, write_private\n"
+        "with private_folder() as folder:\n"
+        "    write_private(folder / 'key', 'key')\n"
+        "    print('written', flush=True)\n"
+        "    subprocess.run(['sleep', '60'])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        assert len(list(tmp_path.rglob("key"))) == 1
+        process.send_signal(number)
+        assert process.wait(10) == 128 + number
+    assert not list(tmp_path.iterdir())
+
+
+def test_otherwise_signals_do_what_they_did() -> None:
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with private_folder() as folder:
+            assert (folder.stat().st_mode & 0o777) == 0o700
+            assert signal.getsignal(signal.SIGTERM) != before
+            # As under nohup.
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) == before
+        assert not folder.exists()
+    finally:
+        signal.signal(signal.SIGHUP, hangup)

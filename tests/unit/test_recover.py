@@ -13,6 +13,7 @@ import pytest
 from keystoneauth1.exceptions import ConnectFailure
 
 from cloud.login import login
+from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
 from commands.recover.local_backend import delete_empty_attributes
@@ -252,7 +253,7 @@ def test_without_a_terminal_the_lock_stays(
     called: list[str] = []
     monkeypatch.setattr("commands.recover.state.pulumi", lambda *words, **_: called.extend(words))
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr("sys.argv", ["recover"])
+    monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     assert main() == 1
     assert called == []
     assert "there is no one to ask: `--yes` does not ask" in capsys.readouterr().err
@@ -266,6 +267,70 @@ def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyP
         return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
-    monkeypatch.setattr("sys.argv", ["recover", "--yes"])
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
     assert said == ["whoami", "cancel", "stack"]
+
+
+@pytest.mark.parametrize(
+    ("words", "selected", "named"),
+    [
+        (["--stack", "shop"], None, "shop"),
+        ([], "demo", "demo"),
+        # A kill has left its state unreadable, which comes next.
+        ([], None, "the selected stack"),
+    ],
+)
+def test_the_question_names_the_stack(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], selected: str | None, named: str
+) -> None:
+    asked: list[str] = []
+
+    def pulumi(*arguments: str, stdin: str | None = None) -> str:
+        assert arguments == ("stack", "--show-name")
+        if selected is None:
+            raise PulumiError("failed to load checkpoint: EOF")
+        return f"{selected}\n"
+
+    def answer(question: str, *, yes: bool) -> bool:
+        asked.append(question)
+        return yes
+
+    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr("commands.recover.__main__.agreed", answer)
+    monkeypatch.setattr("sys.argv", ["recover", *words])
+    assert main() == 1
+    assert asked == [f"Remove the lock of {named}? No other run may be at work on it."]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        ("error: [409] Conflict: The Update has already completed", 0),
+        ("error: stack demo has never been updated", 0),
+        ("error: [401] Unauthorized", 1),
+    ],
+)
+def test_a_lock_that_is_gone_already_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, refusal: str, status: int
+) -> None:
+    def pulumi(*arguments: str, stdin: str | None = None) -> str:
+        if arguments[0] == "cancel":
+            raise PulumiError(f"pulumi cancel --yes: {refusal}")
+        return '{"url": "https://app.pulumi.com/me", "deployment": {}}'
+
+    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    assert main() == status
+
+
+def test_ctrl_c_at_the_question_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("commands.recover.__main__.agreed", interrupted)
+    monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
+    assert main() == 130
+    assert "it can be run again" in capsys.readouterr().err

@@ -139,3 +139,11 @@ def test_what_does_not_answer_or_knows_no_key_is_named(tmp_path: Path) -> None:
     done = machine.run("accept", [2, 1])
     assert done.returncode == 1
     assert "error: demo-worker-0 does not answer: connect to host: timed out" in done.stderr
+
+
+def test_a_banner_in_another_encoding_does_no_harm(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, [public(1)])
+    ssh = machine.fakes / "ssh"
+    ssh.write_text(SSH.replace("#!/bin/bash\n", "#!/bin/bash\nprintf 'Zutritt f\\374r\\n' >&2\n"))
+    done = machine.run("accept", [2, 1])
+    assert done.returncode == 0, done.stderr

@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from addons.programs import take_snapshots
-from addons.programs.take_snapshots import (
-    CLAIM_LABEL,
-    SCHEDULE_LABEL,
-    ApiError,
-    Document,
-    Plan,
-    run,
-)
+from addons.programs.kubernetes_api import ApiError, Document
+from addons.programs.take_snapshots import CLAIM_LABEL, SCHEDULE_LABEL, Plan, run
 
 DRIVER = "cinder.csi.openstack.org"
 PLAN = Plan(

@@ -160,6 +160,27 @@ def test_an_interruption_reaches_pulumi(workspace: Workspace) -> None:
     assert workspace.calls[-1] == "interrupted"
 
 
+def test_an_interruption_during_the_repair_begins_no_other_update(workspace: Workspace) -> None:
+    workspace.lock(socket.gethostname())
+    cli = workspace.cli.read_text()
+    slow = f'cancel) while [ -e "{workspace.folder}/slow" ]; do sleep 0.1; done;'
+    workspace.cli.write_text(cli.replace("cancel)", slow))
+    (workspace.folder / "slow").touch()
+    with workspace.start("up", "--stack", "shop") as update:
+        workspace.until("cancel --yes --stack shop --non-interactive")
+        update.send_signal(signal.SIGINT)
+        (workspace.folder / "slow").unlink()
+        update.communicate(timeout=30)
+    assert update.returncode == 255
+    assert workspace.calls.count("up --stack shop") == 1
+
+
+def test_what_pulumi_says_may_be_in_any_encoding(workspace: Workspace) -> None:
+    workspace.cli.write_text("#!/bin/sh\nprintf 'f\\374r' >&2\n")
+    status, _, err = workspace.run("up")
+    assert (status, err) == (0, "f\ufffdr")
+
+
 @pytest.mark.parametrize(
     ("said", "ours"),
     [

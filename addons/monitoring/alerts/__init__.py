@@ -6,6 +6,7 @@ from addons.monitoring.alerts.etcd_backups import BACKUP_METRIC, PROOF_METRIC
 from addons.monitoring.alerts.fleet import FLEET_ALERTS, TARGET_DOWN
 from addons.monitoring.alerts.nodes import REBOOT_OVERDUE
 from addons.monitoring.alerts.rules import REPLACED_ALERTS, REPLACED_GROUPS, groups, rule_spec
+from addons.monitoring.alerts.stacks import STACK_FAILING
 
 __all__ = [
     "BACKUP_METRIC",
@@ -15,6 +16,7 @@ __all__ = [
     "REBOOT_OVERDUE",
     "REPLACED_ALERTS",
     "REPLACED_GROUPS",
+    "STACK_FAILING",
     "TARGET_DOWN",
     "Alert",
     "groups",

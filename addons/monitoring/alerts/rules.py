@@ -10,6 +10,7 @@ from addons.monitoring.alerts import (
     fleet,
     gateways,
     nodes,
+    stacks,
     volume_snapshots,
 )
 from addons.monitoring.alerts.alert import Alert
@@ -32,6 +33,7 @@ def groups(targets: MonitoringTargets) -> dict[str, Sequence[Alert]]:
         "snapshots": volume_snapshots.alerts(targets),
         "backups": etcd_backups.alerts(targets),
         "fleet": fleet.alerts(targets),
+        "stacks": stacks.alerts(targets),
     }
     return {name: alerts for name, alerts in found.items() if alerts}
 

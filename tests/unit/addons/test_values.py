@@ -132,6 +132,7 @@ class TestValues:
         assert re.fullmatch(ignored, "CPUThrottlingHigh")
         # An alert that waits for a reboot must not hold it back.
         assert re.fullmatch(ignored, alerts.REBOOT_OVERDUE)
+        assert re.fullmatch(ignored, alerts.STACK_FAILING)
         assert everything.chart_values("kured")["metrics"] == {"create": True}
         assert not re.fullmatch(ignored, "GatewayTookOver")
 
@@ -210,7 +211,8 @@ class TestValues:
             "openstack-kubernetes-etcd",
         }
         found = everything.all("core/v1:ConfigMap").values()
-        labels = sorted(label for each in found for label in each.inputs["metadata"]["labels"])
+        metadata = [each.inputs["metadata"] for each in found]
+        labels = sorted(label for each in metadata for label in each.get("labels", ()))
         assert labels == ["grafana_dashboard"] * 3 + ["grafana_datasource"]
 
     def test_a_cluster_of_the_fleet_that_is_silent_holds_back_no_reboot(self) -> None:
