@@ -110,6 +110,19 @@ def test_without_room_etcds_disk_is_not_filled(make: Callable[..., Machine]) -> 
     assert not machine.called("snapshot save")
 
 
+def test_a_lower_number_and_what_a_killed_run_left_make_room(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.answer("^df ", "Avail\n1999\n")
+    for day in range(1, 5):
+        machine.place(f"{BACKUPS}/2026010{day}T000000Z-demo-control-plane-0.db.gz")
+    left = ("var/lib/etcd/.snapshot.part", f"{BACKUPS}/.new.x.db.gz", f"{BACKUPS}/.new.x.pieces/aa")
+    for path in left:
+        machine.place(path)
+    assert take(machine).status == 1
+    assert [path.name[:8] for path in taken(machine)] == ["20260103", "20260104"]
+    assert not any(machine.has(path) for path in left)
+
+
 def test_a_failed_snapshot_leaves_nothing(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^crictl exec", status=1, complains="context deadline exceeded\n")

@@ -38,6 +38,9 @@ take() {
   find_etcd
   install -d -m 0700 -- "$BACKUPS"
   name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
+  # What an interrupted run and a higher backup.keep have left takes the room that is needed.
+  rm -rf -- "$ETCD_DATA"/.snapshot* "$BACKUPS"/.new.*
+  prune_here
   need_room
   snapshot "$name"
   prune_here
@@ -77,7 +80,6 @@ need_room() {
 snapshot() {
   local part=$ETCD_DATA/.snapshot
   step "snapshot"
-  rm -f -- "$part"*
   at_exit "rm -rf -- '$part' '$part.part' '$BACKUPS'/.new.*"
   etcdctl_in "$etcd" "${COUNT_KEYS[@]}" >"$BACKUPS/.new.keys" || die "etcd does not say how many keys it has: the reason is above"
   run etcdctl_in "$etcd" --command-timeout=600s snapshot save "/var/lib/etcd/${part##*/}" || die "etcd could not take a snapshot: the reason is above"

@@ -15,21 +15,24 @@ evict_pods() {
     # One minute at a time: a machine may die while it is drained.
     ! run kubectl --kubeconfig "$ADMIN_KUBECONFIG" drain "$NODE_NAME" --ignore-daemonsets \
       --delete-emptydir-data --timeout=60s || return 0
+    ! no_pod_ends || return 1
     # What fails at once will fail again, for example pods without a controller.
     ((SECONDS - began > 10)) || quick=$((quick + 1))
     ((quick < 3)) || break
     sleep "${WAIT_PAUSE:-3}"
   done
-  ! no_pod_ends || return 1
   die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
 }
 
-# no_pod_ends: all that are left were told to end, and the kubelet says that it cannot end them, for
-# example because containerd does not answer.
+# no_pod_ends: all that are left should have ended minutes ago, and the kubelet says that it cannot end
+# them, for example because containerd does not answer.
 no_pod_ends() {
-  local left
+  local left long_ago due
   [[ $node_ready == False ]] && left=$(pods_left) && [[ -n $left ]] || return 1
-  ! grep -qvE '^[^ ]+ [^ ]+ [0-9]' <<<"$left" || return 1
+  long_ago=$(date -u -d '-5 minutes' +%Y-%m-%dT%H:%M:%SZ)
+  while read -r _ _ due _; do
+    [[ $due == [0-9]* && $due < $long_ago ]] || return 1
+  done <<<"$left"
   log "$NODE_NAME is not Ready, and does not end these pods: $(cut -d ' ' -f 1,2 <<<"$left" | tr ' ' / | paste -sd ' ')"
 }
 

@@ -14,10 +14,11 @@ take_turn() {
 }
 
 # wait_for_turn PURPOSE: for a change that someone waits for, which may be the repair of this very
-# control plane. So it asks for no one's health, and without an API there is no turn.
+# control plane. So it asks for no one's health, and without an API there is no turn. The API may only be
+# pausing because the one that has the turn restarts.
 wait_for_turn() {
   step "the turn of this control plane"
-  api_answers || return 0
+  wait_for "${OWN_API_TIMEOUT:-60}" "the API" api_answers || return 0
   WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "$TURN_SECONDS" "the turn" lease_turn "$1" ||
     die "it is not this control plane's turn: $obstacle"
 }

@@ -33,6 +33,18 @@ def test_nothing_to_do_does_nothing(make: Callable[..., Machine]) -> None:
     assert "wrote" not in result.log
 
 
+@pytest.mark.parametrize(("times", "taken"), [(1, True), (0, False)])
+def test_an_api_that_pauses_is_no_reason_to_go_without_the_turn(
+    make: Callable[..., Machine], times: int, taken: bool
+) -> None:
+    machine = member(make())
+    machine.environment["OWN_API_TIMEOUT"] = "1"
+    machine.answer("^kubectl .* get --raw /readyz", status=1, times=times)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert taken == any("openstack-kubernetes-turn" in each["stdin"] for each in machine.recorded)
+
+
 def test_a_changed_configuration_is_stored_and_made_into_manifests(
     make: Callable[..., Machine],
 ) -> None:

@@ -163,13 +163,20 @@ def test_a_node_whose_kubelet_ends_no_pod_is_abandoned(make: Callable[..., Machi
     result = drain(machine)
     assert result.status == 0, result
     assert "does not end these pods: shop/web-1 shop/db-0" in result.log
+    assert len(machine.called(" drain ")) == 1
     assert not machine.called("taint")
     assert not machine.called("delete node")
 
 
 @pytest.mark.parametrize(
     ("ready", "pods"),
-    [("True", ENDING), ("False", ENDING + "shop api-1  ReplicaSet\n"), ("False", DAEMON)],
+    [
+        ("True", ENDING),
+        ("False", ENDING + "shop api-1  ReplicaSet\n"),
+        ("False", ENDING + "shop api-1  \n"),
+        ("False", ENDING.replace("2026", "2126")),
+        ("False", DAEMON),
+    ],
 )
 def test_a_node_whose_pods_are_not_all_stuck_is_not_abandoned(
     make: Callable[..., Machine], ready: str, pods: str
