@@ -84,6 +84,7 @@ class FloatingIp:
     port: str | None = None
     """Name of the port that it points at; empty when the port has no name."""
     description: str = ""
+    network_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -201,6 +201,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
                 address=IPv4Address(each.floating_ip_address),
                 port=None if each.port_id is None else names.get(each.port_id, ""),
                 description=each.description or "",
+                network_id=each.floating_network_id,
             )
             for each in cloud.network.ips(project_id=cloud.current_project_id)
         ),

@@ -11,6 +11,7 @@ from config.models.cluster import Cluster
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """Settings that differ from those that the cluster was made with."""
     yield from _immutable_settings(cluster, facts)
+    yield from _same_external_network(cluster, facts)
     yield from _etcd_volume(cluster, facts)
 
 
@@ -33,6 +34,23 @@ def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
             f"the cluster was made in the network {made_in}, and machines cannot move to another; "
             "set it back, or move to a new cluster",
         )
+
+
+def _same_external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """Neutron keeps a router in the external network of the floating IPs behind it."""
+    if cluster.existing_network is not None:
+        return
+    wanted = cluster.external_network
+    names = {network.id: network.name for network in facts.networks or ()}
+    for each in facts.floating_ips or ():
+        made_in = names.get(each.network_id, wanted)
+        if each.port == cluster.vip_name and made_in != wanted:
+            yield Fault(
+                "externalNetwork",
+                wanted,
+                f"the cluster's floating IP is of {made_in}, and so its router cannot move to "
+                "another network; set it back, or move to a new cluster",
+            )
 
 
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

@@ -338,6 +338,23 @@ class TestALivingCluster:
         assert words in made_in("3", existingNetwork=existing)
         assert "was made in" not in made_in("2", existingNetwork=existing)
 
+    def test_its_router_does_not_leave_the_network_of_its_floating_ip(self) -> None:
+        address = IPv4Address("203.0.113.10")
+        facts = replace(
+            CLOUD,
+            networks=(
+                *(CLOUD.networks or ()),
+                CloudNetwork(id="3", name="office", external=True),
+            ),
+            subnets=None,
+            floating_ips=(FloatingIp(address=address, port="demo-vip", network_id="1"),),
+        )
+        assert told(facts) == []
+        [line] = told(facts, externalNetwork="office")
+        assert line.startswith("externalNetwork = office: the cluster's floating IP is of public")
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        assert told(facts, externalNetwork="office", existingNetwork=existing) == []
+
     def test_the_volume_of_etcd_is_not_deleted(self) -> None:
         facts = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
         [line] = told(facts)
