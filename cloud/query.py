@@ -228,9 +228,11 @@ def _network_limits(cloud: Connection, cluster: Cluster) -> Some:
 
 def _volumes(cloud: Connection, cluster: Cluster) -> Some:
     limits = cloud.block_storage.get_limits().absolute
+    volumes = list(cloud.block_storage.volumes())
     return {
         "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
-        "volumes": {each.name: each.size for each in cloud.block_storage.volumes()},
+        "volumes": {each.name: each.size for each in volumes},
+        "types_of_volumes": {each.name: each.volume_type for each in volumes if each.volume_type},
         "limits": _limits(
             {
                 "volumes": (limits.max_total_volumes, limits.total_volumes_used),

@@ -78,3 +78,12 @@ def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
             f"the volume {name} has {size} GiB and cannot be resized while etcd uses it; "
             f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
         )
+    types = {n: facts.types_of_volumes[n] for n in existing if n in facts.types_of_volumes}
+    if wanted.type is not None and types and wanted.type not in types.values():
+        name, kind = next(iter(types.items()))
+        yield Fault(
+            "controlPlane.etcdVolume.type",
+            wanted.type,
+            f"the volume {name} is of the type {kind}, and all of them would move at once; "
+            f"set {kind}, or see 'A larger volume for etcd' in docs/operations.md",
+        )

@@ -375,6 +375,21 @@ class TestALivingCluster:
         assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
         assert "## A larger volume for etcd" in OPERATIONS.read_text()
 
+    def test_a_volume_that_etcd_runs_on_keeps_its_type_until_someone_changes_it(self) -> None:
+        first, second = (f"demo-control-plane-{i}-etcd" for i in range(2))
+        facts = replace(
+            CLOUD,
+            volumes={first: 10, second: 10},
+            types_of_volumes={first: "hdd", second: "hdd"},
+        )
+        faster = {"controlPlane": {"etcdVolume": {"size": 10, "type": "ssd"}}}
+        [line] = told(facts, **faster)
+        assert line.startswith(
+            f"controlPlane.etcdVolume.type = ssd: the volume {first} is of the type hdd"
+        )
+        assert told(replace(facts, types_of_volumes={first: "ssd", second: "hdd"}), **faster) == []
+        assert told(facts, controlPlane={"etcdVolume": {"size": 10}}) == []
+
     def test_volumes_may_be_enlarged_one_by_one(self) -> None:
         facts = replace(
             CLOUD, volumes={"demo-control-plane-0-etcd": 20, "demo-control-plane-1-etcd": 10}

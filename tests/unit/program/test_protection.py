@@ -118,7 +118,7 @@ def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
     made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
     volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
     assert volume.inputs["availabilityZone"] == "b"
-    assert volume.ignore_changes == ["availabilityZone", "size", "metadata"]
+    assert volume.ignore_changes == ["availabilityZone", "size", "volumeType", "metadata"]
 
 
 NEVER_DELETED = {
