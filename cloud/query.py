@@ -24,6 +24,18 @@ Some = dict[str, Any]
 
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
 
+# What the cluster has of a quota is in these fields, which come with another answer than the quota.
+_COUNTED_IN = {
+    "serverGroups": {"server_groups"},
+    "ports": {"ports", "networks"},
+    "floatingIps": {"floating_ips"},
+    "networks": {"networks"},
+    "subnets": {"networks"},
+    "routers": {"routers"},
+    "securityGroups": {"security_groups"},
+    "securityGroupRules": {"security_groups"},
+}
+
 
 def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     """Everything that the checks of `cloud.checks` need.
@@ -66,7 +78,13 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     for answer in answers:
         limits |= answer.pop("limits", {})
         merged |= answer
-    return Facts(**merged, limits=limits)
+    # Without that answer, all that the cluster has would count as still needed.
+    usable = {
+        name: limit
+        for name, limit in limits.items()
+        if _COUNTED_IN.get(name, set()) <= merged.keys()
+    }
+    return Facts(**merged, limits=usable)
 
 
 def _prefix(cluster: Cluster) -> str:

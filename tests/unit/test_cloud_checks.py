@@ -304,6 +304,30 @@ def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(
     assert "image = debian-13: no such image" in "\n".join(map(str, faults(cluster(), facts)))
 
 
+@pytest.mark.parametrize(
+    ("service", "call", "quotas"),
+    [
+        ("network", "networks", {"networks", "routers", "securityGroups", "ports"}),
+        ("network", "ports", {"ports", "floatingIps"}),
+        ("compute", "server_groups", {"serverGroups"}),
+    ],
+)
+def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
+    monkeypatch: pytest.MonkeyPatch, service: str, call: str, quotas: set[str]
+) -> None:
+    connection = MagicMock()
+    connection.image.images.return_value = []
+    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+
+    def limits() -> set[str]:
+        return set(query(MagicMock(), cluster(), warn=lambda _: None).limits)
+
+    assert quotas <= limits()
+    getattr(getattr(connection, service), call).side_effect = ForbiddenException("not allowed")
+    assert not quotas & limits()
+    assert {"instances", "volumes"} <= limits()
+
+
 class TestALivingCluster:
     @staticmethod
     def told(**keys: object) -> list[str]:
