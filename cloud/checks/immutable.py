@@ -1,6 +1,6 @@
 """Settings that a living cluster cannot change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cloud.facts import Facts, Port
 from config import immutable
@@ -58,32 +58,32 @@ def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     names = (
         f"{cluster.node_name('control-plane', i)}-etcd" for i in range(cluster.control_plane_count)
     )
-    existing = {name: facts.volumes[name] for name in names if name in facts.volumes}
-    if not existing:
-        return
-    if wanted is None:
-        name = next(iter(existing))
+    sizes = {name: facts.volumes[name] for name in names if name in facts.volumes}
+    types = {n: facts.types_of_volumes[n] for n in sizes if n in facts.types_of_volumes}
+    if wanted is not None:
+        resized = "has {} GiB and cannot be resized while etcd uses it"
+        yield from _changed_by_hand("size", wanted.size, sizes, resized)
+        moved = "is of the type {}, and all of them would move at once"
+        yield from _changed_by_hand("type", wanted.type, types, moved)
+    elif sizes:
+        name = next(iter(sizes))
         yield Fault(
             "controlPlane.etcdVolume",
             MISSING,
             f"etcd's data is on the volume {name}, which would be deleted; set the key again",
         )
+
+
+def _changed_by_hand(
+    key: str, wanted: object, found: Mapping[str, object], problem: str
+) -> Iterator[Fault]:
+    """The fault of a value that no volume has: as soon as one has it, someone is changing them."""
+    if wanted is None or not found or wanted in found.values():
         return
-    # Some have the wanted size: they are being enlarged one by one, or have been.
-    if wanted.size not in existing.values():
-        name, size = next(iter(existing.items()))
-        yield Fault(
-            "controlPlane.etcdVolume.size",
-            wanted.size,
-            f"the volume {name} has {size} GiB and cannot be resized while etcd uses it; "
-            f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
-        )
-    types = {n: facts.types_of_volumes[n] for n in existing if n in facts.types_of_volumes}
-    if wanted.type is not None and types and wanted.type not in types.values():
-        name, kind = next(iter(types.items()))
-        yield Fault(
-            "controlPlane.etcdVolume.type",
-            wanted.type,
-            f"the volume {name} is of the type {kind}, and all of them would move at once; "
-            f"set {kind}, or see 'A larger volume for etcd' in docs/operations.md",
-        )
+    name, value = next(iter(found.items()))
+    yield Fault(
+        f"controlPlane.etcdVolume.{key}",
+        wanted,
+        f"the volume {name} {problem.format(value)}; "
+        f"set {value}, or see 'A larger volume for etcd' in docs/operations.md",
+    )
