@@ -84,6 +84,7 @@ class FloatingIp:
     port: str | None = None
     """Name of the port that it points at; empty when the port has no name."""
     description: str = ""
+    network_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +120,7 @@ class Facts:
     ports: tuple[Port, ...] = ()
     volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of this project's volumes, by their names."""
+    types_of_volumes: Mapping[str, str] = field(default_factory=dict)
     routers: frozenset[str] = frozenset()
     """Names of this project's routers."""
     security_groups: Mapping[str, int] = field(default_factory=dict)

@@ -24,6 +24,18 @@ Some = dict[str, Any]
 
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
 
+# What the cluster has of a quota is in these fields, which come with another answer than the quota.
+_COUNTED_IN = {
+    "serverGroups": {"server_groups"},
+    "ports": {"ports", "networks"},
+    "floatingIps": {"floating_ips"},
+    "networks": {"networks"},
+    "subnets": {"networks"},
+    "routers": {"routers"},
+    "securityGroups": {"security_groups"},
+    "securityGroupRules": {"security_groups"},
+}
+
 
 def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     """Everything that the checks of `cloud.checks` need.
@@ -66,7 +78,13 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     for answer in answers:
         limits |= answer.pop("limits", {})
         merged |= answer
-    return Facts(**merged, limits=limits)
+    # Without that answer, all that the cluster has would count as still needed.
+    usable = {
+        name: limit
+        for name, limit in limits.items()
+        if _COUNTED_IN.get(name, set()) <= merged.keys()
+    }
+    return Facts(**merged, limits=usable)
 
 
 def _prefix(cluster: Cluster) -> str:
@@ -201,6 +219,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
                 address=IPv4Address(each.floating_ip_address),
                 port=None if each.port_id is None else names.get(each.port_id, ""),
                 description=each.description or "",
+                network_id=each.floating_network_id,
             )
             for each in cloud.network.ips(project_id=cloud.current_project_id)
         ),
@@ -227,9 +246,11 @@ def _network_limits(cloud: Connection, cluster: Cluster) -> Some:
 
 def _volumes(cloud: Connection, cluster: Cluster) -> Some:
     limits = cloud.block_storage.get_limits().absolute
+    volumes = list(cloud.block_storage.volumes())
     return {
         "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
-        "volumes": {each.name: each.size for each in cloud.block_storage.volumes()},
+        "volumes": {each.name: each.size for each in volumes},
+        "types_of_volumes": {each.name: each.volume_type for each in volumes if each.volume_type},
         "limits": _limits(
             {
                 "volumes": (limits.max_total_volumes, limits.total_volumes_used),

@@ -111,7 +111,13 @@ class Gateway(pulumi.ComponentResource):
                 pool=cluster.external_network,
                 # By it, the cloud checks know it before it points at the VIP.
                 description=cluster.floating_ip_description,
-                opts=self._child,
+                opts=pulumi.ResourceOptions.merge(
+                    self._child,
+                    # Another network costs the address; another name of the same one does not.
+                    pulumi.ResourceOptions(
+                        ignore_changes=["pool"], replacement_trigger=network.external_network_id
+                    ),
+                ),
             ).address
         else:
             self.floating_ip = pulumi.Output.from_input(str(cluster.floating_ip))

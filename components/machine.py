@@ -161,9 +161,10 @@ class Machine:
                 self._opts,
                 # Another zone, or one that Cinder chose itself, would delete it with all that it
                 # holds: on every machine at once, before any of them has left the cluster. Another
-                # size is for volumes that are created from then on, and so is the mark.
+                # type would move the data of all of them at once. Another size is for volumes that
+                # are created from then on, and so is the mark.
                 pulumi.ResourceOptions(
-                    ignore_changes=["availabilityZone", "size", "metadata"],
+                    ignore_changes=["availabilityZone", "size", "volumeType", "metadata"],
                     protect=self._context.cluster.deletion_protection,
                 ),
             ),

@@ -1,6 +1,6 @@
 """Settings that a living cluster cannot change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cloud.facts import Facts, Port
 from config import immutable
@@ -11,6 +11,7 @@ from config.models.cluster import Cluster
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """Settings that differ from those that the cluster was made with."""
     yield from _immutable_settings(cluster, facts)
+    yield from _same_external_network(cluster, facts)
     yield from _etcd_volume(cluster, facts)
 
 
@@ -35,28 +36,54 @@ def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
         )
 
 
+def _same_external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """Neutron keeps a router in the external network of the floating IPs behind it."""
+    if cluster.existing_network is not None:
+        return
+    wanted = cluster.external_network
+    names = {network.id: network.name for network in facts.networks or ()}
+    for each in facts.floating_ips or ():
+        made_in = names.get(each.network_id, wanted)
+        if each.port == cluster.vip_name and made_in != wanted:
+            yield Fault(
+                "externalNetwork",
+                wanted,
+                f"the cluster's floating IP is of {made_in}, and so its router cannot move to "
+                "another network; set it back, or move to a new cluster",
+            )
+
+
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     wanted = cluster.control_plane.etcd_volume
     names = (
         f"{cluster.node_name('control-plane', i)}-etcd" for i in range(cluster.control_plane_count)
     )
-    existing = {name: facts.volumes[name] for name in names if name in facts.volumes}
-    if not existing:
-        return
-    if wanted is None:
-        name = next(iter(existing))
+    sizes = {name: facts.volumes[name] for name in names if name in facts.volumes}
+    types = {n: facts.types_of_volumes[n] for n in sizes if n in facts.types_of_volumes}
+    if wanted is not None:
+        resized = "has {} GiB and cannot be resized while etcd uses it"
+        yield from _changed_by_hand("size", wanted.size, sizes, resized)
+        moved = "is of the type {}, and all of them would move at once"
+        yield from _changed_by_hand("type", wanted.type, types, moved)
+    elif sizes:
+        name = next(iter(sizes))
         yield Fault(
             "controlPlane.etcdVolume",
             MISSING,
             f"etcd's data is on the volume {name}, which would be deleted; set the key again",
         )
+
+
+def _changed_by_hand(
+    key: str, wanted: object, found: Mapping[str, object], problem: str
+) -> Iterator[Fault]:
+    """The fault of a value that no volume has: as soon as one has it, someone is changing them."""
+    if wanted is None or not found or wanted in found.values():
         return
-    # Some have the wanted size: they are being enlarged one by one, or have been.
-    if wanted.size not in existing.values():
-        name, size = next(iter(existing.items()))
-        yield Fault(
-            "controlPlane.etcdVolume.size",
-            wanted.size,
-            f"the volume {name} has {size} GiB and cannot be resized while etcd uses it; "
-            f"set {size}, or see 'A larger volume for etcd' in docs/operations.md",
-        )
+    name, value = next(iter(found.items()))
+    yield Fault(
+        f"controlPlane.etcdVolume.{key}",
+        wanted,
+        f"the volume {name} {problem.format(value)}; "
+        f"set {value}, or see 'A larger volume for etcd' in docs/operations.md",
+    )

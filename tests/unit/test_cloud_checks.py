@@ -304,6 +304,30 @@ def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(
     assert "image = debian-13: no such image" in "\n".join(map(str, faults(cluster(), facts)))
 
 
+@pytest.mark.parametrize(
+    ("service", "call", "quotas"),
+    [
+        ("network", "networks", {"networks", "routers", "securityGroups", "ports"}),
+        ("network", "ports", {"ports", "floatingIps"}),
+        ("compute", "server_groups", {"serverGroups"}),
+    ],
+)
+def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
+    monkeypatch: pytest.MonkeyPatch, service: str, call: str, quotas: set[str]
+) -> None:
+    connection = MagicMock()
+    connection.image.images.return_value = []
+    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+
+    def limits() -> set[str]:
+        return set(query(MagicMock(), cluster(), warn=lambda _: None).limits)
+
+    assert quotas <= limits()
+    getattr(getattr(connection, service), call).side_effect = ForbiddenException("not allowed")
+    assert not quotas & limits()
+    assert {"instances", "volumes"} <= limits()
+
+
 class TestALivingCluster:
     @staticmethod
     def told(**keys: object) -> list[str]:
@@ -338,6 +362,23 @@ class TestALivingCluster:
         assert words in made_in("3", existingNetwork=existing)
         assert "was made in" not in made_in("2", existingNetwork=existing)
 
+    def test_its_router_does_not_leave_the_network_of_its_floating_ip(self) -> None:
+        address = IPv4Address("203.0.113.10")
+        facts = replace(
+            CLOUD,
+            networks=(
+                *(CLOUD.networks or ()),
+                CloudNetwork(id="3", name="office", external=True),
+            ),
+            subnets=None,
+            floating_ips=(FloatingIp(address=address, port="demo-vip", network_id="1"),),
+        )
+        assert told(facts) == []
+        [line] = told(facts, externalNetwork="office")
+        assert line.startswith("externalNetwork = office: the cluster's floating IP is of public")
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        assert told(facts, externalNetwork="office", existingNetwork=existing) == []
+
     def test_the_volume_of_etcd_is_not_deleted(self) -> None:
         facts = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
         [line] = told(facts)
@@ -357,6 +398,21 @@ class TestALivingCluster:
         )
         assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
         assert "## A larger volume for etcd" in OPERATIONS.read_text()
+
+    def test_a_volume_that_etcd_runs_on_keeps_its_type_until_someone_changes_it(self) -> None:
+        first, second = (f"demo-control-plane-{i}-etcd" for i in range(2))
+        facts = replace(
+            CLOUD,
+            volumes={first: 10, second: 10},
+            types_of_volumes={first: "hdd", second: "hdd"},
+        )
+        faster = {"controlPlane": {"etcdVolume": {"size": 10, "type": "ssd"}}}
+        [line] = told(facts, **faster)
+        assert line.startswith(
+            f"controlPlane.etcdVolume.type = ssd: the volume {first} is of the type hdd"
+        )
+        assert told(replace(facts, types_of_volumes={first: "ssd", second: "hdd"}), **faster) == []
+        assert told(facts, controlPlane={"etcdVolume": {"size": 10}}) == []
 
     def test_volumes_may_be_enlarged_one_by_one(self) -> None:
         facts = replace(

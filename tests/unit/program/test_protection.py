@@ -101,6 +101,13 @@ def test_only_another_name_or_boot_volume_in_the_configuration_replaces_a_server
     assert {name for name in one if one[name] != other[name]} == workers
 
 
+def test_a_cluster_keeps_its_floating_ip_when_the_external_network_is_renamed(fresh: Run) -> None:
+    address = fresh.one("networking/floatingIp:FloatingIp", "demo-gateway")
+    assert address.inputs["pool"] == "public"
+    assert address.ignore_changes == ["pool"]
+    assert address.replacement_trigger == "public-id"
+
+
 def test_another_policy_does_not_delete_all_servers_of_the_group_at_once(fresh: Run) -> None:
     groups = fresh.all("compute/serverGroup:ServerGroup")
     assert set(groups) == {"demo-gateway", "demo-control-plane", "demo-worker"}
@@ -111,7 +118,7 @@ def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
     made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": ["a", "b"]}})
     volume = made.one("blockstorage/volume:Volume", "demo-control-plane-1-etcd")
     assert volume.inputs["availabilityZone"] == "b"
-    assert volume.ignore_changes == ["availabilityZone", "size", "metadata"]
+    assert volume.ignore_changes == ["availabilityZone", "size", "volumeType", "metadata"]
 
 
 NEVER_DELETED = {
