@@ -167,6 +167,8 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
         print(f"nothing is deleted: delete the servers of {cluster_id} first: {', '.join(there)}")
         return 1
 
+    told: set[str] = set()
+
     @retry(
         retry=retry_if_result(bool),
         wait=wait_fixed(3),
@@ -175,8 +177,11 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
     )
     def until_empty() -> list[str]:
         found = clean_up(cloud, cluster_id, keep_volumes=keep_volumes)
+        # Not in every round: there are a hundred of them.
         for each in found:
-            print(f"deleting {each}")
+            if each not in told:
+                print(f"deleting {each}")
+        told.update(found)
         return found
 
     left = until_empty()

@@ -171,6 +171,8 @@ def main() -> int:
         administrator = Administrator.of(_administrators_kubeconfig(arguments))
         user = arguments.user or _login_name()
         groups = arguments.group or administrator.groups
+        if arguments.output is not None:
+            _require_no_other(arguments.output, administrator.cluster_name)
         kubeconfig = make(administrator, user, groups, arguments.hours)
         if arguments.output is None:
             sys.stdout.write(kubeconfig)
@@ -187,6 +189,23 @@ def main() -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _require_no_other(file: Path, cluster: str) -> None:
+    """Refuse to replace a kubeconfig that is the way into another cluster, such as ~/.kube/config.
+
+    Raises:
+        KubeconfigError: if it is.
+    """
+    try:
+        named = {each["name"] for each in yaml.safe_load(file.read_text())["clusters"]}
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError):
+        return
+    if others := named - {cluster}:
+        raise KubeconfigError(
+            f"{file} is the way into {', '.join(sorted(others))}, too: write another file, and "
+            f"name both, KUBECONFIG={file}:OTHER"
+        )
 
 
 def _login_name() -> str:

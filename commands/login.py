@@ -17,6 +17,8 @@ from commands.private_file import write_private
 # Seconds for a machine to answer, and between two tries.
 PATIENCE = 300
 PAUSE = 3.0
+# The exit status of ssh that is not the command's.
+_SSH_FAILED = 255
 
 # The end of ssh's message about a machine that shows another host key, of that type or any other.
 _STRANGER = ("Host key verification failed.", "no matching host key type found")
@@ -24,6 +26,14 @@ _STRANGER = ("Host key verification failed.", "no matching host key type found")
 
 class UnreachableError(Exception):
     """The machine does not answer now; later it may."""
+
+
+_persistently = retry(
+    retry=retry_if_exception_type(UnreachableError),
+    wait=wait_fixed(PAUSE),
+    stop=stop_after_delay(PATIENCE),
+    reraise=True,
+)
 
 
 class RefusedError(Exception):
@@ -74,12 +84,7 @@ class Login:
             "  ServerAliveInterval 5\n  ServerAliveCountMax 6\n"
         )
 
-    @retry(
-        retry=retry_if_exception_type(UnreachableError),
-        wait=wait_fixed(PAUSE),
-        stop=stop_after_delay(PATIENCE),
-        reraise=True,
-    )
+    @_persistently
     def run(self, text: str, *, command: str = "sh -s", newest_only: bool = False) -> None:
         """Run a command with `text` on standard input, with the first key that is accepted.
 
@@ -93,7 +98,7 @@ class Login:
             if done.returncode == 0:
                 return
             error = done.stderr.strip()
-            if done.returncode != 255:
+            if done.returncode != _SSH_FAILED:
                 raise RefusedError(f"{self.name}: {error}")
             for line in error.splitlines():
                 if any(sign in line for sign in _STRANGER):
@@ -102,14 +107,28 @@ class Login:
                         "another machine answers there, or its keys were changed by hand: "
                         "look at /etc/ssh on its console, or replace it"
                     )
-            # The gateway's refusal ends the connection to the machine, too.
-            if "Permission denied" not in error:
-                raise UnreachableError(f"{self.name} does not answer: {error}")
+            self._require_refusal(error)
         raise RefusedError(f"{self.name} accepts none of the cluster's SSH keys: {error}")
 
+    @_persistently
     def accepts_an_older_key(self) -> bool:
-        """Tell if a key other than the newest one opens the machine."""
-        return any(self._ssh(key, "", "true").returncode == 0 for key in self._keys[1:])
+        """Tell if a key other than the newest one opens the machine.
+
+        Raises:
+            UnreachableError: if it does not answer, which is no refusal.
+        """
+        for key in self._keys[1:]:
+            done = self._ssh(key, "", "true")
+            # With any other status something has run there.
+            if done.returncode != _SSH_FAILED:
+                return True
+            self._require_refusal(done.stderr.strip())
+        return False
+
+    def _require_refusal(self, error: str) -> None:
+        # The gateway's refusal ends the connection to the machine, too.
+        if "Permission denied" not in error:
+            raise UnreachableError(f"{self.name} does not answer: {error}")
 
     def _ssh(self, key: Path, text: str, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - the operator's own ssh

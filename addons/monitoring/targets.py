@@ -25,7 +25,7 @@ class MonitoringTargets:
     # CronJobs that take snapshots of volumes, and their namespace.
     snapshot_jobs: Sequence[str]
     snapshot_namespace: str
-    # The CronJob that has failing Stacks tried again, and its namespace; None without an operator.
+    # Namespace and name of the CronJob that has Stacks tried again; None without the operator.
     stack_retries: tuple[str, str] | None
     # Whether kured reboots nodes.
     reboots: bool

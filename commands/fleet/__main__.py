@@ -141,11 +141,15 @@ def _add(arguments: argparse.Namespace) -> int:
 def _keep_logins(
     program: logins.Program, arguments: argparse.Namespace, left_out: Sequence[str] = ()
 ) -> int:
-    known = names()
+    # The state of the admin cluster may be in another backend than that of the others.
+    known = {*names(), *([arguments.admin] if arguments.kubeconfig else [])}
     if arguments.admin not in known:
-        raise LoginError(f"there is no stack {arguments.admin}: name the admin cluster, `--admin`")
-    stacks = arguments.names or [each for each in known if each not in left_out]
-    present = Logins(program, arguments.admin, arguments.hours)
+        raise LoginError(
+            f"there is no stack {arguments.admin}: name the admin cluster, `--admin`, or the way "
+            "into it, `--kubeconfig`"
+        )
+    stacks = arguments.names or sorted(known - {*left_out})
+    present = Logins(program, arguments.admin, arguments.hours, arguments.kubeconfig)
     status = 0
     for line in logins.keep(present, stacks, known, remove_gone=arguments.remove_gone):
         print(line.text, file=sys.stderr if line.failed else sys.stdout)
@@ -211,10 +215,7 @@ def _arguments() -> argparse.Namespace:
     adding = commands.add_parser("add", help="let the operator of the admin cluster run a cluster")
     adding.add_argument("name", help="its stack, with its configuration here")
     adding.add_argument("--image", required=True, help="the program, from the Containerfile")
-    adding.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
-    adding.add_argument(
-        "--kubeconfig", type=Path, help="the way into it; by default that of its stack"
-    )
+    _add_admin_arguments(adding)
     adding.add_argument(
         "--resync", type=_seconds, default=300, help="seconds between repairs; default: 300"
     )
@@ -241,9 +242,16 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _add_admin_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="the way into it; by default that of its stack"
+    )
+
+
 def _add_login_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
-    parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    _add_admin_arguments(parser)
     parser.add_argument(
         "--hours", type=argument_types.hours, default=24, help="life of the tokens; default: 24"
     )

@@ -69,13 +69,19 @@ def ask(kubeconfig: str) -> Answer:
 
 
 def _newest_backup(nodes: Sequence[Mapping[str, Any]]) -> Backup | None:
-    noted = (node["metadata"].get("annotations", {}).get(BACKUP) for node in nodes)
-    # The texts begin with the time.
-    newest = max((text for text in noted if text), default=None)
-    if newest is None:
+    noted = (node["metadata"].get("annotations", {}).get(BACKUP, "") for node in nodes)
+    found = [backup for text in noted if (backup := _backup(text)) is not None]
+    return max(found, key=lambda backup: backup.time, default=None)
+
+
+def _backup(text: str) -> Backup | None:
+    """The snapshot of such a note; None of any other text, which a node may give itself."""
+    time, _, place = text.partition(" ")
+    try:
+        taken = datetime.strptime(time, _BACKUP_TIME).replace(tzinfo=UTC)
+    except ValueError:
         return None
-    time, _, place = newest.partition(" ")
-    return Backup(datetime.strptime(time, _BACKUP_TIME).replace(tzinfo=UTC), place)
+    return Backup(taken, place) if place in ("bucket", "disk") else None
 
 
 def trouble(error: Exception) -> str:

@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
@@ -86,17 +87,24 @@ class Line:
 class Logins:
     """The logins of one program."""
 
-    def __init__(self, program: Program, admin: str, hours: int) -> None:
+    def __init__(self, program: Program, admin: str, hours: int, kubeconfig: Path | None) -> None:
         """Read the present ones.
+
+        Args:
+            program: whose logins.
+            admin: the stack of the admin cluster.
+            hours: the life of a token.
+            kubeconfig: the way into the admin cluster; without it, that of its stack.
 
         Raises:
             LoginError: if the admin cluster does not answer, or lacks what the program needs.
-            PulumiError, StackError, KubeconfigError: if its stack tells no way into it.
+            OSError, PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
         """
         self._program = program
         self._hours = hours
         self._admin_name = admin
-        self._admin = Administrator.of(outputs(admin)["kubeconfig"]).client()
+        self._way = outputs(admin)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
+        self._admin = Administrator.of(self._way).client()
         label = f"{accounts.LABEL}={program.account.name}"
         with self._asking_admin():
             for path, missing in program.requirements.items():
@@ -139,7 +147,8 @@ class Logins:
         return Line(f"{stack}: {why}; the Secret {name} is removed")
 
     def _kept(self, stack: str) -> str:
-        administrator = Administrator.of(outputs(stack)["kubeconfig"])
+        own = stack == self._admin_name
+        administrator = Administrator.of(self._way if own else outputs(stack)["kubeconfig"])
         with administrator.client() as api:
             self._program.check(api)
             accounts.keep(api, self._program.account)
@@ -149,7 +158,7 @@ class Logins:
                 token = accounts.token(api, self._program.account, self._hours)
         login = Login(
             stack=stack,
-            server=OWN_SERVER if stack == self._admin_name else administrator.cluster["server"],
+            server=OWN_SERVER if own else administrator.cluster["server"],
             ca_data=administrator.cluster["certificate-authority-data"],
             token=token,
         )

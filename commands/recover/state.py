@@ -111,7 +111,17 @@ class State:
 
         An interrupted update or deletion needs no record: its resource is in the state, and the
         next run repeats it.
+
+        Raises:
+            PulumiError: also if another run has written it since it was read.
         """
+        now = json.loads(self._pulumi("stack", "export"))["deployment"]
+        # It has the time at which it was written.
+        if now.get("manifest") != self._deployment.get("manifest"):
+            raise PulumiError(
+                f"another run has changed the state of {self.name} meanwhile: let it end, then run "
+                "this again"
+            )
         self._deployment["pending_operations"] = []
         self._pulumi("stack", "import", stdin=json.dumps(self._exported))
 

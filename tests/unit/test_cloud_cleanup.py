@@ -200,6 +200,18 @@ def test_a_snapshot_that_is_still_being_made_is_deleted_in_a_later_round(
     assert storage.delete_snapshot.call_count == 2
 
 
+def test_what_takes_many_rounds_is_told_once(
+    cloud: MagicMock,
+    run: Callable[[], int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cloud_cleanup, "PATIENCE", 60)
+    cloud.block_storage.volumes.side_effect = [*[[volume("data")]] * 9, []]
+    assert run() == 0
+    assert capsys.readouterr().out == "deleting volume data\n"
+
+
 @pytest.mark.parametrize(
     "error", [ConnectFailure("no route"), SDKException("no route"), refusal(500, "no route")]
 )

@@ -74,6 +74,15 @@ def test_the_list_is_data_too(
             {"first": "20261121T230405Z bucket", "second": "20261122T010000Z disk"},
             "2026-11-22T01:00Z disk",
         ),
+        (
+            # Kubelets may annotate their own Nodes.
+            {
+                "first": "20261121T230405Z bucket",
+                "second": "soon",
+                "third": "20261122T230405Z \x1b[2J",
+            },
+            "2026-11-21T23:04Z bucket",
+        ),
     ],
 )
 def test_the_newest_backup_is_shown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from base64 import b64decode
 from pathlib import Path
@@ -77,6 +78,31 @@ def test_every_cluster_is_asked_through_its_api_with_a_token_for_one_service(
     out, err = capsys.readouterr()
     assert "shop: a new token ends" in out
     assert token.split(".")[1] not in out + err
+
+
+def test_the_state_of_the_admin_cluster_may_be_in_another_backend(
+    fleet: Fleet,
+    admin: Objects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fleet.api("shop", monitored().handler())
+    outputs = fleet.folder / "stack-output-admin"
+    file = fleet.folder / "kubeconfig"
+    file.write_text(json.loads(outputs.read_text())["kubeconfig"])
+    outputs.unlink()
+    fleet.gone("admin")
+    assert run(monkeypatch) == 1
+    assert "the way into it, `--kubeconfig`" in capsys.readouterr().err
+    assert run(monkeypatch, "--kubeconfig", str(file)) == 0
+    # Its own cluster is one of the fleet all the same, and not gone.
+    assert set(admin.below(SECRETS)) == {"fleet-admin", "fleet-shop"}
+    assert run(monkeypatch, "--kubeconfig", str(file), "--remove-gone", "shop") == 0
+    assert set(admin.below(SECRETS)) == {"fleet-admin", "fleet-shop"}
+    file.unlink()
+    capsys.readouterr()
+    assert run(monkeypatch, "--kubeconfig", str(file)) == 1
+    assert str(file) in capsys.readouterr().err
 
 
 def test_a_cluster_without_prometheus_is_left_out_and_one_that_is_gone_removed_on_demand(

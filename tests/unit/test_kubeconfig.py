@@ -292,6 +292,27 @@ def test_no_one_else_can_read_the_file(
     assert whoami(written.read_text())
 
 
+def test_the_way_into_another_cluster_is_not_replaced(
+    administrator: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    arguments = ("--kubeconfig", administrator, "--output", tmp_path / "config")
+    assert run(monkeypatch, *arguments) == 0
+    # One of this cluster is.
+    assert run(monkeypatch, *arguments) == 0
+    document = yaml.safe_load((tmp_path / "config").read_text())
+    document["clusters"].append({"name": "shop", "cluster": {}})
+    (tmp_path / "config").write_text(yaml.safe_dump(document))
+    capsys.readouterr()
+    before = len(Api.asked)
+    assert run(monkeypatch, *arguments) == 1
+    assert "config is the way into shop, too" in capsys.readouterr().err
+    assert len(Api.asked) == before
+    assert yaml.safe_load((tmp_path / "config").read_text()) == document
+
+
 class TestErrors:
     @staticmethod
     def error(

@@ -334,3 +334,44 @@ def test_ctrl_c_at_the_question_is_a_line(
     monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     assert main() == 130
     assert "it can be run again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("written", ["2026-11-22T03:04:05Z", "2026-11-22T03:14:15Z"])
+def test_the_state_of_a_run_that_came_in_between_is_not_overwritten(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
+) -> None:
+    begun = {"urn": "a::demo-worker-1", "type": SERVER, "inputs": WORKER}
+    first = "2026-11-22T03:04:05Z"
+    states = [
+        {
+            "manifest": {"time": time},
+            "pending_operations": [{"type": "creating", "resource": begun}],
+        }
+        for time in (first, written)
+    ]
+    imported: list[str | None] = []
+
+    def pulumi(*arguments: str, stdin: str | None = None) -> str:
+        match arguments[:2]:
+            case ("stack", "export"):
+                return json.dumps({"deployment": states.pop(0)})
+            case ("stack", "import"):
+                imported.append(stdin)
+        return '{"url": "s3://bucket"}'
+
+    cloud = MagicMock()
+    cloud.compute.servers.return_value = []
+    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr(State, "provider_config", lambda _: {})
+    monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
+    monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    if written == first:
+        assert main() == 0
+        [text] = imported
+        assert text is not None
+        assert json.loads(text)["deployment"]["pending_operations"] == []
+    else:
+        assert main() == 1
+        assert imported == []
+        assert "another run has changed the state of demo meanwhile" in capsys.readouterr().err

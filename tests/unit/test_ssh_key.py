@@ -67,8 +67,9 @@ class Machine:
         }
         program = (
             "import sys; from commands import ssh_key; "
-            "ssh_key.Login.run.retry.wait = lambda state: 0; "
-            "ssh_key.Login.run.retry.stop = lambda state: state.attempt_number == 2; "
+            "tried = (ssh_key.Login.run.retry, ssh_key.Login.accepts_an_older_key.retry); "
+            "[setattr(each, 'wait', lambda state: 0) for each in tried]; "
+            "[setattr(each, 'stop', lambda state: state.attempt_number == 2) for each in tried]; "
             f"sys.argv = ['ssh_key', {verb!r}]; ssh_key.main()"
         )
         return subprocess.run(
@@ -129,6 +130,26 @@ def test_an_old_key_that_sshd_takes_from_elsewhere_is_reported(tmp_path: Path) -
     done = machine.run("only", [1])
     assert done.returncode == 1
     assert "error: demo-worker-0 still accepts an old SSH key" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        # A connection that is lost is no refusal.
+        ("echo 'Connection closed by remote host' >&2; exit 255", "demo-worker-0 does not answer"),
+        # A command that its owner has given it.
+        ("exit 1", "demo-worker-0 still accepts an old SSH key"),
+    ],
+)
+def test_only_a_refusal_proves_that_an_old_key_opens_nothing(
+    tmp_path: Path, answer: str, error: str
+) -> None:
+    machine = Machine(tmp_path, [public(1), public(2)])
+    old = f'[[ $(<"$4") != "private 1" ]] || {{ {answer}; }}\nkey=$(<"$4")'
+    (machine.fakes / "ssh").write_text(SSH.replace('key=$(<"$4")', old))
+    done = machine.run("only", [1])
+    assert done.returncode == 1
+    assert error in done.stderr
 
 
 def test_what_does_not_answer_or_knows_no_key_is_named(tmp_path: Path) -> None:

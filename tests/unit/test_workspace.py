@@ -248,6 +248,10 @@ class TestImage:
         files = {"Pulumi.yaml", "requirements.txt", "__main__.py", "versions.py", "userdata"}
         assert let_in == packages | files
 
+    def test_it_has_the_ssh_of_rotations_and_handovers(self) -> None:
+        # Debian's slim images have none.
+        assert re.search(r"apt-get install .*openssh-client", self.TEXT)
+
     def test_every_file_that_it_copies_exists(self) -> None:
         copied = re.findall(r"^COPY (?:--chown=\S+ )?(?!--from)(\S+) \S+$", self.TEXT, re.M)
         assert len(copied) == 4
