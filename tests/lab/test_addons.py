@@ -508,7 +508,7 @@ def top(cluster: Cluster) -> str:
 
 
 def memory(cluster: Cluster, what: str) -> None:
-    """Print the memory of the pods, by node and in total: the README's figures."""
+    """Print the memory of the pods, by node and in total: the figures of docs/tested.md."""
     until(lambda: "kube-system" in top(cluster), "metrics", 120)
     used = {
         (line.split()[0], line.split()[1]): int(line.split()[3].removesuffix("Mi"))
