@@ -155,7 +155,7 @@ def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     except ConfigError as error:
         print(error)
     except CLOUD_ERRORS as error:
-        print(f"the cloud does not do what is asked: {error}; run this again")
+        print(f"the cloud refuses a request or does not answer: {error}; run this again")
     return 1
 
 

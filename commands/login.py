@@ -100,7 +100,7 @@ class Login:
                     raise StrangerError(
                         f"{self.name} or its gateway shows no host key of this cluster ({line}): "
                         "another machine answers there, or its keys were changed by hand: "
-                        "look at /etc/ssh on its console, or replace it"
+                        "look at /etc/ssh from its console, or replace it"
                     )
             # The gateway's refusal ends the connection to the machine, too.
             if "Permission denied" not in error:
