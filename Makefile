@@ -45,7 +45,7 @@ conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; wr
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
 .PHONY: cis
-cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a living cluster; prints what does not pass.
+cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a running cluster; prints what does not pass.
 	@test -x "$(KUBE_BENCH)/kube-bench" || { echo "KUBE_BENCH=$(KUBE_BENCH): there is no kube-bench" >&2; exit 1; }
 	@for node in $$(pulumi stack output nodes --json | jq -r '.[].address'); do \
 	  echo "== $$node"; \
@@ -114,7 +114,7 @@ lab-test: lab-cloud ## Run the tests of creation, operation and faults: real eng
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-rotations
-lab-rotations: lab-cloud ## Replace all keys and certificates of living clusters, with twenty kills; SEED=... (root).
+lab-rotations: lab-cloud ## Replace all keys and certificates of running clusters, with twenty kills; SEED=... (root).
 	$(BIN)/pytest -v -s --durations=0 --durations-min=60 $(addprefix tests/lab/,$(ROTATIONS))
 
 .PHONY: lab-kills

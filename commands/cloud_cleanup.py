@@ -47,7 +47,7 @@ def clean_up(cloud: Connection, cluster_id: str, *, keep_volumes: bool = False) 
 def _deleted(what: str, delete: Callable[[], object]) -> str:
     """The description of what is to be deleted, with the reason if the service refuses it now.
 
-    It may not refuse in a later round: what uses the resource may be gone by then.
+    A later round may succeed: what uses the resource may be gone by then.
     """
     try:
         delete()

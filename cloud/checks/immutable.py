@@ -1,4 +1,4 @@
-"""Settings that a living cluster cannot change."""
+"""Settings that a running cluster cannot change."""
 
 from collections.abc import Iterator
 
