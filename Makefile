@@ -8,7 +8,7 @@ TYPED := __main__.py versions.py config cloud components addons commands docs la
 SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help
-help: ## Say what can be made.
+help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .venv/.installed: requirements-dev.txt
@@ -78,7 +78,7 @@ lab-down: venv ## Take the lab down; only its cache stays (root).
 	$(LAB) down
 
 .PHONY: lab-status
-lab-status: venv ## Say what of the lab is up, and what is not and why.
+lab-status: venv ## Show which parts of the lab are up, and why the others are not.
 	$(LAB) status
 
 # What every test on the lab needs; each step takes no time when it is done already.
@@ -126,7 +126,7 @@ lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes 
 	$(BIN)/pytest -v -s tests/lab/test_soak.py
 
 .PHONY: lab-many
-lab-many: lab-cloud ## Make, roll, shrink and destroy a cluster of 20 workers; prints figures (root).
+lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 workers; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_workers.py
 
 .PHONY: lab-conformance
@@ -134,7 +134,7 @@ lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab
 	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-operator
-lab-operator: lab-cloud ## Let an operator make, scale, heal and destroy a cluster; prints figures (root).
+lab-operator: lab-cloud ## Let an operator create, scale, repair and destroy a cluster; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_operator.py
 
 .PHONY: bench-lab
