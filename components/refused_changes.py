@@ -165,7 +165,7 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
         if made_in != wanted:
             name = cluster.node_name("control-plane", index)
             problem = (
-                f"the etcd volume of {name} was made in {made_in or _ANY_ZONE}, and its server "
+                f"the etcd volume of {name} was created in {made_in or _ANY_ZONE}, and its server "
                 f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"
             )
             value = ", ".join(cluster.control_plane.availability_zones) or MISSING
