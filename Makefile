@@ -8,7 +8,7 @@ TYPED := __main__.py versions.py config cloud components addons commands docs la
 SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help
-help: ## Say what can be made.
+help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .venv/.installed: requirements-dev.txt
@@ -45,7 +45,7 @@ conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; wr
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
 .PHONY: cis
-cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a living cluster; prints what does not pass.
+cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a running cluster; prints what does not pass.
 	@test -x "$(KUBE_BENCH)/kube-bench" || { echo "KUBE_BENCH=$(KUBE_BENCH): there is no kube-bench" >&2; exit 1; }
 	@for node in $$(pulumi stack output nodes --json | jq -r '.[].address'); do \
 	  echo "== $$node"; \
@@ -78,7 +78,7 @@ lab-down: venv ## Take the lab down; only its cache stays (root).
 	$(LAB) down
 
 .PHONY: lab-status
-lab-status: venv ## Say what of the lab is up, and what is not and why.
+lab-status: venv ## Show which parts of the lab are up, and why the others are not.
 	$(LAB) status
 
 # What every test on the lab needs; each step takes no time when it is done already.
@@ -115,7 +115,7 @@ lab-test: lab-clusters ## Run every test of the lab: lab-clusters, then lab-ci (
 	$(MAKE) lab-ci
 
 .PHONY: lab-rotations
-lab-rotations: lab-cloud ## Replace all keys and certificates of living clusters, with twenty kills; SEED=... (root).
+lab-rotations: lab-cloud ## Replace all keys and certificates of running clusters, with twenty kills; SEED=... (root).
 	$(BIN)/pytest -v -s --durations=0 --durations-min=60 $(addprefix tests/lab/,$(ROTATIONS))
 
 .PHONY: lab-kills
@@ -127,7 +127,7 @@ lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes 
 	$(BIN)/pytest -v -s tests/lab/test_soak.py
 
 .PHONY: lab-many
-lab-many: lab-cloud ## Make, roll, shrink and destroy a cluster of 20 workers; prints figures (root).
+lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 workers; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_workers.py
 
 .PHONY: lab-conformance
@@ -135,7 +135,7 @@ lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab
 	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-operator
-lab-operator: lab-cloud ## Let an operator make, scale, heal and destroy a cluster; prints figures (root).
+lab-operator: lab-cloud ## Let an operator create, scale, repair and destroy a cluster; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_operator.py
 
 .PHONY: bench-lab

@@ -6,8 +6,8 @@ PROGRAM = "0.1.0"
 # renovate: datasource=github-releases depName=kubernetes/kubernetes
 KUBERNETES_VERSION = "v1.36.3"
 
-# The minors that a cluster may have; kubeadm moves one at a time between them. README.md says which
-# ones ran.
+# The minors that a cluster may have; kubeadm moves one at a time between them. docs/tested.md says
+# which ones ran.
 KUBERNETES_MINORS = ("1.35", "1.36", "1.37")
 
 # The etcd project's own image, for etcdutl; etcd itself is the one of Kubernetes.

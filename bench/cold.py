@@ -53,7 +53,7 @@ def environment(folder: Path) -> dict[str, str]:
 def check(folder: Path) -> None:
     """Refuse what would spoil the measurement, before an hour is spent."""
     if namespace.running():
-        raise LabError("a lab is running: take it down first (`python -m lab down`)")
+        raise LabError("a lab is running: take it down first (`.venv/bin/python -m lab down`)")
     if folder.exists():
         raise LabError(f"{folder} is there already: remove it, or choose another with --folder")
     free = shutil.disk_usage(folder.parent).free

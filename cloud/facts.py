@@ -73,7 +73,7 @@ class Port:
     addresses: frozenset[IPv4Address] = frozenset()
     network_id: str = ""
     immutable_settings: Mapping[str, str] = field(default_factory=dict)
-    """The settings that the cluster was made with, noted at the VIP's port."""
+    """The settings that the cluster was created with, noted at the VIP's port."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,7 @@ _LONGEST_HOURS = 365 * 24
 
 def hours(text: str) -> int:
     """The life of a certificate or a token."""
-    number = int(text)
-    if not 1 <= number <= _LONGEST_HOURS:
+    if not text.isdecimal() or not 1 <= (number := int(text)) <= _LONGEST_HOURS:
         raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_HOURS}, which is a year")
     return number
 

@@ -49,7 +49,7 @@ def clean_up(cloud: Connection, cluster_id: str, *, keep_volumes: bool = False) 
 def _deleted(what: str, delete: Callable[[], object]) -> str:
     """The description of what is to be deleted, with the reason if the service refuses it now.
 
-    It may not refuse in a later round: what uses the resource may be gone by then.
+    A later round may succeed: what uses the resource may be gone by then.
     """
     try:
         delete()
@@ -158,7 +158,7 @@ def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     except ConfigError as error:
         print(error)
     except CLOUD_ERRORS as error:
-        print(f"the cloud does not do what is asked: {error}; run this again")
+        print(f"the cloud refuses a request or does not answer: {error}; run this again")
     return 1
 
 

@@ -43,8 +43,8 @@ class Server:
             self._login("newest", [newest]).run("true\n")
         except StrangerError as error:
             raise RefusedError(
-                f"{self.name} does not show its new SSH host key: look if its sshd_config includes "
-                f"/etc/ssh/sshd_config.d/*.conf ({error})"
+                f"{self.name} does not show its new SSH host key: check that its sshd_config "
+                f"includes /etc/ssh/sshd_config.d/*.conf ({error})"
             ) from error
 
     def only(self) -> None:
@@ -55,8 +55,8 @@ class Server:
         except StrangerError:
             return
         raise RefusedError(
-            f"{self.name} still shows an old SSH host key: look at the lines HostKey of its "
-            "sshd_config, remove the key, pulumi up"
+            f"{self.name} still shows an old SSH host key: remove it from the HostKey lines of its "
+            "sshd_config, then run pulumi up"
         )
 
     def _install(self, login: Login) -> None:

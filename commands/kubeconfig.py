@@ -102,7 +102,7 @@ def _signed(client: httpx.Client, request: bytes, seconds: int) -> str:
         "type": "Approved",
         "status": "True",
         "reason": "Kubeconfig",
-        "message": "Approved by who requested it, with commands.kubeconfig.",
+        "message": "Approved by its requester, with commands.kubeconfig.",
     }
     try:
         _ask(client, "PUT", f"{path}/approval", {**created, "status": {"conditions": [approved]}})
@@ -138,7 +138,7 @@ def _ask(
     except httpx.HTTPError as error:
         raise KubeconfigError(
             f"the Kubernetes API at {client.base_url} does not answer ({error}): check that "
-            "`allowedCidrs` has your address, and the gateways"
+            "`allowedCidrs` contains your address, and that a gateway is up"
         ) from error
     if answer.is_error:
         raise KubeconfigError(_refusal(answer))
@@ -155,7 +155,7 @@ def _refusal(answer: httpx.Response) -> str:
         return f"the cluster refuses the request: {message}"
     return (
         f"the cluster refuses this administrator: {message}; if the certificate or its generation "
-        "has ended, `pulumi up` renews the output `kubeconfig`"
+        "is no longer valid, `pulumi up` renews the output `kubeconfig`"
     )
 
 
@@ -227,17 +227,17 @@ def _administrators_kubeconfig(arguments: argparse.Namespace) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.kubeconfig", description=__doc__)
     parser.add_argument(
-        "--hours", type=argument_types.hours, default=8, help="its life; by default 8"
+        "--hours", type=argument_types.hours, default=8, help="hours until it expires; default: 8"
     )
-    parser.add_argument("--user", help="the name in the audit log; by default your login name")
+    parser.add_argument("--user", help="the name in the audit log; default: your login name")
     parser.add_argument(
         "--group",
         action="append",
         help="a group of that user, instead of the administrators; may be repeated",
     )
-    parser.add_argument("--output", type=Path, help="the file to write, by default it is printed")
+    parser.add_argument("--output", type=Path, help="the file to write; default: print it")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--stack", help="the stack; by default the selected one")
+    source.add_argument("--stack", help="the stack; default: the selected one")
     source.add_argument(
         "--kubeconfig", type=Path, help="the administrator's, instead of a stack's output"
     )

@@ -105,7 +105,7 @@ class Login:
                     raise StrangerError(
                         f"{self.name} or its gateway shows no host key of this cluster ({line}): "
                         "another machine answers there, or its keys were changed by hand: "
-                        "look at /etc/ssh on its console, or replace it"
+                        "look at /etc/ssh from its console, or replace it"
                     )
             self._require_refusal(error)
         raise RefusedError(f"{self.name} accepts none of the cluster's SSH keys: {error}")

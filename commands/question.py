@@ -12,5 +12,5 @@ def agreed(question: str, *, yes: bool) -> bool:
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
-        print("\nthere is no one to ask: `--yes` does not ask", file=sys.stderr)
+        print("\nthere is no terminal to ask on: `--yes` answers yes", file=sys.stderr)
         return False

@@ -65,7 +65,7 @@ def only(login: Login, public: Sequence[str]) -> None:
         raise RefusedError(
             f"{login.name} still accepts an old SSH key, which is not in the files "
             f"authorized_keys of {login.user} and root there: "
-            "look at AuthorizedKeysFile in its sshd_config, remove the key, pulumi up"
+            "look at AuthorizedKeysFile in its sshd_config, remove the key, then run pulumi up"
         )
 
 

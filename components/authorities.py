@@ -49,11 +49,12 @@ class Phase(StrEnum):
 
 
 _ANNOUNCEMENTS = {
-    Phase.ISSUE: "step 1 of 3: all machines trust the old and the new CAs, and the new ones issue "
-    "what they serve and use. Then run pulumi up again",
-    Phase.USE: "step 2 of 3: the kubeconfigs are of the new CAs, and the old ones still work. Then "
-    "have everyone fetch a new kubeconfig, and run pulumi up again",
-    Phase.FORGET: "step 3 of 3: nothing accepts the old CAs any more, nor any kubeconfig of theirs",
+    Phase.ISSUE: "update 1 of 3: all machines trust the old and the new CAs, and the new ones "
+    "issue what they serve and use. Then run pulumi up again",
+    Phase.USE: "update 2 of 3: kubeconfigs are issued by the new CA, and the old ones still work. "
+    "Then have everyone fetch a new kubeconfig, and run pulumi up again",
+    Phase.FORGET: "update 3 of 3: nothing accepts the old CAs, or kubeconfigs issued by them, "
+    "any more",
 }
 
 

@@ -48,7 +48,7 @@ def kubeadm_files(
 
 
 def _certificate_names(cluster: Cluster, floating_ip: str) -> Sequence[str]:
-    """Names and addresses in the API server's certificate, besides the node's own."""
+    """Names and addresses in the API server's certificate, in addition to the node's own."""
     names = [cluster.api_name, "127.0.0.1", str(cluster.addresses.vip), floating_ip]
     return names if cluster.dns_name is None else [*names, cluster.dns_name.rstrip(".")]
 

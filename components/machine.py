@@ -37,7 +37,7 @@ class MachineArgs:
     servers: Servers
     security_groups: Sequence[str]
     address: str | None = None
-    # Addresses that may move to this machine, besides its own.
+    # Addresses that may move to this machine, in addition to its own.
     moving_addresses: Sequence[str] = ()
     server_group: openstack.compute.ServerGroup
     # The permanent ones; None: its own.

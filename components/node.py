@@ -25,7 +25,7 @@ from components.ssh import (
 from config import ports
 from config.values.kubernetes import seconds
 
-# Seconds that a membership takes at most, besides its drain and the wait until it is Ready.
+# Seconds that a membership takes at most, in addition to its drain and the wait until it is Ready.
 _MEMBERSHIP_SECONDS = 100 * 60
 
 # Sent to the active gateway, which talks to the cluster.

@@ -96,7 +96,7 @@ class Pki(pulumi.ComponentResource):
     `cluster.rotation` has their generations: those before the newest stay as they are, except that
     the administrator gets another key with another group. `phase` is that of the newest CAs.
     `own_ssh_keys` are the user's, if there are any, the newest last: machines know the first one.
-    What a living cluster cannot do without is neither deleted nor replaced, if it is protected.
+    What a running cluster cannot do without is neither deleted nor replaced, if it is protected.
     """
 
     authorities: Authorities

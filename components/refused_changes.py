@@ -1,4 +1,4 @@
-"""Changes that a living cluster cannot follow: pure functions from its last outputs to a refusal.
+"""Changes that a running cluster cannot follow: pure functions from its last outputs to a refusal.
 
 All raise a ConfigError that names the key, its value and what to do.
 """
@@ -133,7 +133,7 @@ def authorities_phase(last: LastOutputs, newest: int) -> Phase:
     if newest < generation:
         problem = f"it must never go back; set it to {generation} or more"
     elif phase != Phase.DONE:
-        problem = f"the rotation to {generation} is not done: set it to {generation}, pulumi up"
+        problem = f"the rotation to {generation} is not done: set it to {generation}, run pulumi up"
     else:
         problem = f"the cluster has {generation}: set it to {generation + 1} first"
     raise ConfigError([Fault("rotation.certificateAuthorities", newest, problem)])
@@ -165,7 +165,7 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
         if made_in != wanted:
             name = cluster.node_name("control-plane", index)
             problem = (
-                f"the etcd volume of {name} was made in {made_in or _ANY_ZONE}, and its server "
+                f"the etcd volume of {name} was created in {made_in or _ANY_ZONE}, and its server "
                 f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"
             )
             value = ", ".join(cluster.control_plane.availability_zones) or MISSING
@@ -182,7 +182,7 @@ def _check_host_keys(last: LastOutputs, cluster: Cluster) -> None:
     if wanted < shown:
         problem = f"it must never go back; set it to {shown} or more"
     elif wanted > shown + 1:
-        problem = f"the servers show {shown}: set it to {shown + 1}, pulumi up, and then go on"
+        problem = f"the servers show {shown}: set it to {shown + 1} and run pulumi up first"
     elif leaving:
         problem = _cannot_leave(leaving)
     else:
@@ -193,5 +193,5 @@ def _check_host_keys(last: LastOutputs, cluster: Cluster) -> None:
 def _cannot_leave(machines: AbstractSet[str]) -> str:
     return (
         f"{', '.join(sorted(machines))} cannot leave in the same update: set the number of "
-        "machines to what it was, pulumi up, and then lower it"
+        "machines to what it was, run pulumi up, and then lower it"
     )

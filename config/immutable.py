@@ -16,13 +16,13 @@ def read(line: str) -> dict[str, str]:
 
 
 def faults(made_with: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Fault]:
-    """The settings that differ from those that the cluster was made with."""
+    """The settings that differ from those that the cluster was created with."""
     for key, value in settings.items():
         if (before := made_with.get(key, value)) != value:
             yield Fault(
                 key,
                 value,
-                f"the cluster was made with {before}, and its machines cannot change it; "
+                f"the cluster was created with {before}, and its machines cannot change it; "
                 "set it back, or move to a new cluster. If nothing runs in this one yet: "
                 "pulumi destroy, then pulumi up",
             )

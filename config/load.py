@@ -25,8 +25,8 @@ SECRET_KEYS = {
         "Machines in `workerPools[].machines` must accept it."
     ),
     "previousSshPrivateKey": (
-        "The last `sshPrivateKey`, in the update that replaces it: machines accept both keys, and "
-        "at its end the new one only. Remove it then."
+        "The previous `sshPrivateKey`, for the update that replaces it: machines accept both keys, "
+        "and at its end only the new one. Remove it afterwards."
     ),
     "oidcClientSecret": (
         "Secret of the client `oidc.clientId`, for Headlamp; not needed for a public client."

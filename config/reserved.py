@@ -35,7 +35,7 @@ CLOUD_LABEL_PREFIXES = frozenset(
 )
 
 _CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
-_ACCESS = "kubeadm sets who may talk to a kubelet, and nothing but the API server must"
+_ACCESS = "kubeadm sets who may talk to a kubelet: the API server alone"
 # Fields of KubeletConfiguration, each with the reason.
 KUBELET_FIELDS: Mapping[str, str] = {
     "authentication": _ACCESS,
@@ -45,8 +45,8 @@ KUBELET_FIELDS: Mapping[str, str] = {
     "clusterDomain": "must be the one of CoreDNS, cluster.local, or no pod finds a name",
     "containerRuntimeEndpoint": "the program installs containerd, and kubeadm names its socket",
     "enableServer": "without it there are no logs, no exec and no metrics",
-    "port": "the API server and the security groups know 10250 only",
-    "providerID": "is another one on each machine, and the program sets it",
+    "port": "the API server and the security groups expect 10250",
+    "providerID": "differs on each machine, and the program sets it",
     "registerNode": "the program waits for the Node that the kubelet creates",
     "registerWithTaints": "use the taints of the pool",
     "rotateCertificates": _CERTIFICATES,

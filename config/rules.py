@@ -414,7 +414,7 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
     key = "apiServer.extraArgs.enable-admission-plugins"
     plugins = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
     if _NODE_RESTRICTION not in plugins.split(","):
-        yield Fault(key, plugins, f"must have {_NODE_RESTRICTION} too, or one node may act for all")
+        yield Fault(key, plugins, f"must include {_NODE_RESTRICTION}, or one node can act as all")
 
 
 @_rule("kubelet")

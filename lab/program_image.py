@@ -98,7 +98,7 @@ def _pulumi() -> Layer:
     """Pulumi and its plugins, in the home of a user who may write there."""
     folder = cli.folder()
     if folder is None:
-        raise LabError("pulumi is not installed yet: run `python -m lab toolchain`")
+        raise LabError("pulumi is not installed yet: run `.venv/bin/python -m lab toolchain`")
     writer = LayerWriter(_LAYERS)
     for program in sorted(folder.glob("pulumi*")):
         # Also where it is a link.

@@ -18,5 +18,5 @@ def run(arguments: argparse.Namespace) -> int:
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
-        raise LabError("no command to run: python -m lab run -- COMMAND")
+        raise LabError("no command to run: .venv/bin/python -m lab run -- COMMAND")
     return inside.run(words)

@@ -260,12 +260,12 @@ def fleet() -> GrafanaDashboard:
                 queries={"{{cluster}}": f"sum by (cluster) ({ready} == bool 0)"},
             ),
             GrafanaPanel(
-                title="Drift: nodes at a version of no API server",
+                title="Drift: nodes at a version that no API server has",
                 kind="stat",
                 queries={"{{cluster}}": _nodes_at_another_version()},
             ),
             GrafanaPanel(
-                title="Certificates of control planes end in",
+                title="Certificates of control planes expire in",
                 kind="stat",
                 unit="s",
                 queries={"{{cluster}}": f"min by (cluster) ({PREFIX}{EXPIRY_METRIC}) - time()"},

@@ -14,7 +14,7 @@ _TRIES = 4096
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """A new cluster's `hostCidr` that overlaps with another one's.
 
-    A living cluster cannot change its own any more, so it is left alone.
+    A running cluster cannot change its own any more, so it is left alone.
     """
     if any(port.name == cluster.vip_name for port in facts.ports):
         return

@@ -1,4 +1,4 @@
-"""Settings that a living cluster cannot change."""
+"""Settings that a running cluster cannot change."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ from config.models.cluster import Cluster
 
 
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    """Settings that differ from those that the cluster was made with."""
+    """Settings that differ from those that the cluster was created with."""
     yield from _immutable_settings(cluster, facts)
     yield from _same_external_network(cluster, facts)
     yield from _etcd_volume(cluster, facts)
@@ -31,8 +31,8 @@ def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
         yield Fault(
             "existingNetwork.network",
             existing.network if existing else MISSING,
-            f"the cluster was made in the network {made_in}, and machines cannot move to another; "
-            "set it back, or move to a new cluster",
+            f"the cluster was created in the network {made_in}, and machines cannot move to "
+            "another; set it back, or move to a new cluster",
         )
 
 

@@ -78,7 +78,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: it can be run again", file=sys.stderr)
+        print("interrupted: run the same command again", file=sys.stderr)
         return 130
 
 
@@ -145,8 +145,8 @@ def _keep_logins(
     known = {*names(), *([arguments.admin] if arguments.kubeconfig else [])}
     if arguments.admin not in known:
         raise LoginError(
-            f"there is no stack {arguments.admin}: name the admin cluster, `--admin`, or the way "
-            "into it, `--kubeconfig`"
+            f"there is no stack {arguments.admin}: name the admin cluster, `--admin`, or a "
+            "kubeconfig of it, `--kubeconfig`"
         )
     stacks = arguments.names or sorted(known - {*left_out})
     present = Logins(program, arguments.admin, arguments.hours, arguments.kubeconfig)
@@ -158,15 +158,15 @@ def _keep_logins(
 
 
 def _number(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError(text)
+    if not text.isdecimal() or (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("must be a number, 1 or more")
     return number
 
 
 def _seconds(text: str) -> int:
-    if (seconds := int(text)) != 0 and seconds < _SHORTEST_RESYNC:
+    if not text.isdecimal() or 0 < int(text) < _SHORTEST_RESYNC:
         raise argparse.ArgumentTypeError(f"must be {_SHORTEST_RESYNC} or more, or 0 for never")
-    return seconds
+    return int(text)
 
 
 def _command(text: str) -> list[str]:
@@ -176,7 +176,7 @@ def _command(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(f"{text}: {error}; quote it as in a shell") from None
     if not words or shutil.which(words[0]) is None:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no command here; set a program that can be run, with its arguments"
+            f"'{text}' is no command here; name a program that can be run, with its arguments"
         )
     return words
 
@@ -184,7 +184,7 @@ def _command(text: str) -> list[str]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.fleet", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="every cluster with its state")
+    listing = commands.add_parser("list", help="list every cluster with its state")
     listing.add_argument("--output", choices=("table", "json"), default="table")
     listing.add_argument(
         "--drift", action="store_true", help="compare each with its configuration and the cloud"
@@ -192,35 +192,35 @@ def _arguments() -> argparse.Namespace:
     kubeconfig = commands.add_parser("kubeconfig", help="print the administrator's kubeconfig")
     which = kubeconfig.add_mutually_exclusive_group(required=True)
     which.add_argument("name", nargs="?", help="the cluster")
-    which.add_argument("--all", action="store_true", help="one context for each cluster")
-    login = commands.add_parser("ssh", help="log in on a machine, or run a command there")
+    which.add_argument("--all", action="store_true", help="all clusters, a context for each")
+    login = commands.add_parser("ssh", help="log in to a machine, or run a command there")
     login.add_argument("name", help="the cluster")
     login.add_argument("machine", help="such as demo-worker-0, or demo-gateway-1")
-    login.add_argument("words", nargs=argparse.REMAINDER, help="the command; a shell without it")
+    login.add_argument("words", nargs=argparse.REMAINDER, help="the command; default: a shell")
     config = commands.add_parser(
         "ssh-config", help="write ssh_config, ssh_key and known_hosts into this folder"
     )
     config.add_argument("name", help="the cluster")
     waves = commands.add_parser("upgrade", help="upgrade Kubernetes, one wave after the other")
-    waves.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
+    waves.add_argument("names", nargs="*", metavar="name", help="clusters; default: all")
     waves.add_argument("--to", required=True, metavar="VERSION", help="such as v1.36.4")
-    waves.add_argument("--wave", type=_number, default=1, help="so many at a time; default: 1")
+    waves.add_argument("--wave", type=_number, default=1, help="clusters at a time; default: 1")
     waves.add_argument(
         "--check",
         type=_command,
         metavar="COMMAND",
-        help="must succeed with each upgraded cluster's KUBECONFIG",
+        help="a command that must succeed with each upgraded cluster's KUBECONFIG",
     )
     waves.add_argument("--yes", action="store_true", help="do not ask")
     adding = commands.add_parser("add", help="let the operator of the admin cluster run a cluster")
-    adding.add_argument("name", help="its stack, with its configuration here")
-    adding.add_argument("--image", required=True, help="the program, from the Containerfile")
+    adding.add_argument("name", help="its stack, whose Pulumi.<stack>.yaml is in this folder")
+    adding.add_argument("--image", required=True, help="image of the program (Containerfile)")
     _add_admin_arguments(adding)
     adding.add_argument(
         "--resync", type=_seconds, default=300, help="seconds between repairs; default: 300"
     )
     adding.add_argument(
-        "--print", action="store_true", help="only print the Stack, without what is secret"
+        "--print", action="store_true", help="print the Stack, without secrets; change nothing"
     )
     deployer = commands.add_parser("argocd", help="keep Argo CD's cluster Secrets current")
     _add_login_arguments(deployer)
@@ -228,7 +228,7 @@ def _arguments() -> argparse.Namespace:
         "--namespace", default="argocd", help="Argo CD's namespace; default: argocd"
     )
     deployer.add_argument(
-        "--cluster-role", default=argocd.ROLE, help=f"its rights there; default: {argocd.ROLE}"
+        "--cluster-role", default=argocd.ROLE, help=f"its rights; default: {argocd.ROLE}"
     )
     deployer.add_argument(
         "--only-in",
@@ -245,12 +245,12 @@ def _arguments() -> argparse.Namespace:
 def _add_admin_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
     parser.add_argument(
-        "--kubeconfig", type=Path, help="the way into it; by default that of its stack"
+        "--kubeconfig", type=Path, help="a kubeconfig of it; default: the output of its stack"
     )
 
 
 def _add_login_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="name", help="clusters; all without any")
+    parser.add_argument("names", nargs="*", metavar="name", help="clusters; default: all")
     _add_admin_arguments(parser)
     parser.add_argument(
         "--hours", type=argument_types.hours, default=24, help="life of the tokens; default: 24"

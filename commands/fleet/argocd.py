@@ -29,7 +29,7 @@ class ArgoCd:
     def requirements(self) -> Mapping[str, str]:
         """Paths of what the admin cluster must have."""
         namespace = f"/api/v1/namespaces/{self.namespace}"
-        return {namespace: f"no namespace {self.namespace}: name Argo CD's, `--namespace`"}
+        return {namespace: f"no namespace {self.namespace}: name Argo CD's with `--namespace`"}
 
     @property
     def account(self) -> Account:

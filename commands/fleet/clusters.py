@@ -28,7 +28,7 @@ class Backup:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Versions, nodes, certificates and backups of a living cluster."""
+    """Versions, nodes, certificates and backups of a running cluster."""
 
     kubernetes_version: str
     nodes: int

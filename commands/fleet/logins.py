@@ -166,7 +166,7 @@ class Logins:
             documents = self._program.documents(object_name(stack), login)
             for collection, document in zip(self._program.collections, documents, strict=True):
                 objects.apply(self._admin, collection, self._marked(stack, document))
-        return f"{'a new' if renewed else 'its'} token ends {token.ends:%Y-%m-%d %H:%M} UTC"
+        return f"{'a new' if renewed else 'its'} token expires {token.ends:%Y-%m-%d %H:%M} UTC"
 
     def _usable(self, stack: str, api: httpx.Client) -> Token | None:
         """The present token, if there is no need for another one."""

@@ -39,8 +39,8 @@ def ssh(stack: str, outputs: Mapping[str, Any], machine: str, command: Sequence[
     host_keys = _host_keys(stack, outputs)
     if machine not in host_keys:
         raise MachineError(
-            f"the state has no host key of {machine}, which existed before the cluster: log in as "
-            "you did then"
+            f"the state has no host key of {machine}, which existed before the cluster: log in to "
+            "it with your own ssh"
         )
     with private_folder() as folder:
         config = _write_files(folder, outputs, host_keys)

@@ -42,7 +42,7 @@ def _recover(state: State, *, yes: bool) -> int:
     if not agreed(unlock, yes=yes):
         return 1
     for path in delete_empty_attributes(state.backend_url()):
-        print(f"deleted {path}, which was written only half")
+        print(f"deleted {path}, which was only half written")
     state.unlock()
     if not state.begun:
         print("nothing was being created: run `pulumi up`")
@@ -75,7 +75,7 @@ def _orphaned(state: State) -> list[OrphanedResource]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m commands.recover", description=__doc__)
-    parser.add_argument("--stack", help="the stack; by default the selected one")
+    parser.add_argument("--stack", help="the stack; default: the selected one")
     parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     return parser.parse_args()

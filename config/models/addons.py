@@ -59,11 +59,11 @@ class Cni(Settings):
 
 
 class NodeDns(Settings):
-    """CoreDNS on every node: pods ask the one on their own, so that no other node's loss matters to
-    them. Only with Cilium."""
+    """CoreDNS on every node: pods ask the one on their own node, so that the loss of another node
+    does not affect their lookups. Only with Cilium."""
 
     enabled: bool = True
-    """Run it, besides the CoreDNS that kubeadm installs."""
+    """Run it in addition to the CoreDNS that kubeadm installs."""
 
 
 class CloudControllerManager(Settings):
@@ -159,7 +159,7 @@ class Monitoring(OptionalChartAddon):
     alertmanager: Values | None = None
     """Configuration of Alertmanager (`route`, `receivers`); by default no alert is sent."""
     fleet: bool = False
-    """Watch other clusters too, those that `commands.fleet monitoring` names: a dashboard, and
+    """Watch the clusters that `commands.fleet monitoring` has added: a dashboard, and
     alerts for those that are silent."""
 
 
@@ -227,7 +227,7 @@ class ObjectStore(Settings):
     is removed loses its key; its bucket stays."""
     cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
     """Networks that may reach port 7070; the default is `allowedCidrs`. Machines of other clusters
-    come with the external address of their router."""
+    arrive from the external address of their router."""
     storage_class: DnsLabel | None = None
     """StorageClass of the volume; by default the default class."""
     storage_size: VolumeSize = "20Gi"
@@ -240,13 +240,13 @@ class ObjectStore(Settings):
 
 
 class Operator(OptionalChartAddon):
-    """Pulumi's operator: it makes, changes, repairs and destroys another cluster for each `Stack`
+    """Pulumi's operator: it creates, changes, repairs and destroys another cluster for each `Stack`
     object in the namespace `clusters`."""
 
 
 class Kured(OptionalChartAddon):
-    """Reboots of machines that need one after updates: drained nodes (kured) and gateways, one at a
-    time."""
+    """Reboots of machines that need one after updates: nodes, drained first (kured), and gateways,
+    one at a time."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1)] = (
         "mo",
@@ -289,8 +289,8 @@ class AddonsSettings(Settings):
     image_registry: ImageRegistry | None = None
     """Mirror of all images; it replaces the registry host in their references."""
     load_balancer: Literal["gateway", "octavia"] = "gateway"
-    """Entry for users: ports 80 and 443 of the gateways, or a load balancer of Octavia for each
-    Service of type LoadBalancer."""
+    """Entry point of requests from outside: ports 80 and 443 of the gateways, or a load balancer of
+    Octavia for each Service of type LoadBalancer."""
     cni: Cni = Cni()
     node_dns: NodeDns = NodeDns()
     cloud_controller_manager: CloudControllerManager = CloudControllerManager()

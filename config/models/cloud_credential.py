@@ -4,10 +4,9 @@ from config.base import Settings
 
 
 class CloudCredential(Settings):
-    """The cluster's own credential at the cloud: an application credential of the user who runs
-    Pulumi."""
+    """The cluster's own cloud credential: an application credential of the user who runs Pulumi."""
 
     access_rules: bool = False
     """Allow only the requests that the add-ons make. Nova, Neutron, Cinder (and Octavia) must have
-    `service_type` in `[keystone_authtoken]`: one that has not refuses every request, and volumes
-    and new nodes fail. Ask whoever runs the cloud."""
+    `service_type` in `[keystone_authtoken]`: a service without it refuses every request, and
+    volumes and new nodes fail. Ask whoever runs the cloud."""

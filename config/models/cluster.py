@@ -131,7 +131,7 @@ class Cluster(Settings):
     of them once `rotation.encryptionKey` is 2 or more."""
     pod_security: Literal["privileged", "baseline", "restricted"] = "baseline"
     """Pod Security level of the namespaces that have no label
-    `pod-security.kubernetes.io/enforce`, except kube-system. Pods that run are left alone."""
+    `pod-security.kubernetes.io/enforce`, except kube-system. Running pods are left alone."""
     audit_log: AuditLog = AuditLog()
     oidc: Oidc | None = None
     cloud_credential: CloudCredential = CloudCredential()

@@ -61,10 +61,10 @@ class Kubeadm(Settings):
     """Settings of kubeadm."""
 
     ignore_preflight_errors: tuple[PreflightCheck, ...] = ()
-    """Preflight checks whose errors are only warnings, such as `NumCPU`."""
+    """Preflight checks whose errors count as warnings, such as `NumCPU`."""
     certificate_validity_period: CertificateValidity = "8760h"
-    """Life of the certificates that kubeadm issues on control planes, in whole hours or minutes:
-    `15m` to `8760h`, a year. They are renewed when a third of it is left."""
+    """Lifetime of the certificates that kubeadm issues on control planes, in whole hours or
+    minutes: `15m` to `8760h`, a year. They are renewed when a third of it is left."""
 
 
 class Timeouts(Settings):
@@ -72,8 +72,8 @@ class Timeouts(Settings):
 
     drain: Timeout = "10m"
     """Time in which the pods of a node must have left it. Pods with a longer
-    `terminationGracePeriodSeconds`, or that a PodDisruptionBudget keeps, need more. A node leaves
-    by the value that the last update has set."""
+    `terminationGracePeriodSeconds`, or that a PodDisruptionBudget keeps, need more. It applies from
+    the update after the one that sets it."""
     ready: Timeout = "10m"
     """Time in which a node that has joined must be Ready."""
 

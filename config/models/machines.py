@@ -79,8 +79,8 @@ class ControlPlaneSettings(RoleSettings):
     changes its size, type or zone, and it cannot be removed."""
     begin_empty: bool = False
     """Begin an empty cluster if this one has lost all control planes and nothing is left of etcd's
-    data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods of the
-    workers end. Remove the key afterwards."""
+    data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods that still
+    run on workers are stopped. Remove the key afterwards."""
     server_group_policy: ServerGroupPolicy = "anti-affinity"
     """Policy of the server group: two control planes must not (`anti-affinity`) or should not
     (`soft-anti-affinity`) share a hypervisor."""
@@ -100,8 +100,8 @@ class WorkerSettings(RoleSettings):
     number, or a percentage of the pool, rounded down. With more, no healthy node is drained. It
     applies from the update after the one that sets it."""
     delete_local_volumes: bool = False
-    """Let nodes leave although persistent volumes have their data on the node's disk: it is lost. A
-    node leaves by the value that the last update has set."""
+    """Let nodes leave even if persistent volumes have their data on the node's disk, which is then
+    lost. It applies from the update after the one that sets it."""
     server_group_policy: ServerGroupPolicy = "soft-anti-affinity"
     """Policy of the server group: two workers of the pool must not (`anti-affinity`) or should not
     (`soft-anti-affinity`) share a hypervisor."""

@@ -39,7 +39,7 @@ def turn_on() -> None:
     """Make the connection; do nothing when it is there already."""
     pid = namespace.running()
     if not pid:
-        raise LabError("no lab is running: start it with `python -m lab cloud up`")
+        raise LabError("no lab is running: start it with `.venv/bin/python -m lab cloud up`")
     if is_on():
         return
     # An earlier call may have been interrupted.
@@ -88,7 +88,7 @@ def _refuse_another_route() -> None:
         if known.prefixlen and known.version == wanted.version and known.overlaps(wanted):
             raise LabError(
                 f"this machine already has a route that overlaps {EXTERNAL_CIDR} ({line.strip()}): "
-                "reach the lab's floating IPs with `python -m lab run -- COMMAND` instead"
+                "reach the lab's floating IPs with `.venv/bin/python -m lab run -- COMMAND` instead"
             )
 
 

@@ -108,7 +108,7 @@ def _wait() -> None:
             if not namespace.running():
                 raise LabError(
                     f"the supervisor has ended: see {CLOUD_LOGS / 'supervisor.log'}; "
-                    "`python -m lab cloud down` cleans up"
+                    "`.venv/bin/python -m lab cloud down` cleans up"
                 )
             units = status.units()
             for unit in units:
@@ -124,10 +124,11 @@ def _wait() -> None:
                 waiting = ", ".join(unit.name for unit in units if not unit.ready)
                 raise LabError(
                     f"not up after {PATIENCE:.0f} s: {waiting}; read the logs in {CLOUD_LOGS}, "
-                    "then wait again with `python -m lab cloud up`, or stop it with `cloud down`"
+                    "then wait again with `.venv/bin/python -m lab cloud up`, or stop it with "
+                    "`.venv/bin/python -m lab cloud down`"
                 )
             time.sleep(0.2)
-    say("the cloud is up: `python -m lab run -- openstack ...`, `python -m lab shell`")
+    say("the cloud is up: `.venv/bin/python -m lab run -- openstack ...`, or `... -m lab shell`")
 
 
 def down() -> None:

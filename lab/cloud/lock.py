@@ -25,8 +25,8 @@ def acquire() -> int:
             os.close(descriptor)
             raise LabError(
                 f"another lab is at work on this machine ({holder.strip()}): wait for it, or take "
-                "it down with `python -m lab cloud down` and OPENSTACK_KUBERNETES_LAB_CACHE set to "
-                "that folder"
+                "it down with `.venv/bin/python -m lab cloud down` and "
+                "OPENSTACK_KUBERNETES_LAB_CACHE set to that folder"
             ) from None
         # `release` removes the file, and a lock on a removed file protects nothing.
         if LOCK.exists() and os.fstat(descriptor).st_ino == LOCK.stat().st_ino:

@@ -115,7 +115,7 @@ def enter(
     """Return the command line that runs `command` inside the lab's namespaces."""
     pid = running()
     if not pid:
-        raise LabError("no lab is running: start it with `python -m lab cloud up`")
+        raise LabError("no lab is running: start it with `.venv/bin/python -m lab cloud up`")
     return [
         "nsenter",
         "--target",

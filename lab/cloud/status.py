@@ -72,10 +72,10 @@ def show() -> int:
         if STATE.exists():
             print(
                 f"the cloud has ended by itself (see {CLOUD_LOGS / 'supervisor.log'}): clean up "
-                "with `python -m lab cloud down`, or start again with `python -m lab cloud up`"
+                "with `.venv/bin/python -m lab cloud down`, or start it again with `... cloud up`"
             )
         else:
-            print("the cloud is down (start it with `python -m lab cloud up`)")
+            print("the cloud is down (start it with `.venv/bin/python -m lab cloud up`)")
         return 3
     listed = units()
     if listed and all(unit.ready for unit in listed):
@@ -93,7 +93,9 @@ def show() -> int:
         table.add_row(unit.name, f"[{colour}]{unit.state}[/]", since, str(unit.restarts or ""), why)
     Console(width=None if Console().is_terminal else 200).print(table)
     if exposed.is_on():
-        print("this machine reaches the floating IPs (until `python -m lab expose --off`)")
+        print(
+            "this machine reaches the floating IPs (until `.venv/bin/python -m lab expose --off`)"
+        )
     waiting = [unit.name for unit in listed if not unit.ready]
     print(f"not up: {', '.join(waiting)}" if waiting else "everything is up")
     return 1 if waiting or not listed else 0

@@ -42,7 +42,7 @@ class ReleasedProgram:
         ]
         assert not missing, (
             f"the last release needs the plugins {', '.join(missing)}:"
-            " run `python -m lab toolchain` in a checkout of it"
+            " run `.venv/bin/python -m lab toolchain` in a checkout of it"
         )
 
     @property

@@ -281,7 +281,7 @@ def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Clus
 
 def test_the_fleet_is_watched_with_a_token_for_that_alone(cluster: Cluster) -> None:
     watch = ("monitoring", "addons", "--admin", "addons")
-    assert cluster.fleet(*watch).startswith("addons: a new token ends ")
+    assert cluster.fleet(*watch).startswith("addons: a new token expires ")
     nodes = 'sum(fleet_kube_node_status_condition{cluster="addons"})'
     until(lambda: answer(cluster, nodes) == "3", "the metrics of its nodes", 300)
     backup = 'count(fleet_openstack_kubernetes_etcd_backup_timestamp_seconds{cluster="addons"})'
@@ -306,7 +306,7 @@ def test_a_cluster_of_the_fleet_that_is_silent_is_told_until_it_answers(cluster:
     silent = 'count(ALERTS{alertname="FleetClusterSilent",cluster="addons"})'
     until(lambda: answer(cluster, silent) == "1", "the alert, which waits five minutes", 180)
     said = cluster.fleet("monitoring", "addons", "--admin", "addons")
-    assert said.startswith("addons: a new token ends ")
+    assert said.startswith("addons: a new token expires ")
     until(lambda: answer(cluster, silent) == "", "the end of the alert", 300)
 
 
@@ -508,7 +508,7 @@ def top(cluster: Cluster) -> str:
 
 
 def memory(cluster: Cluster, what: str) -> None:
-    """Print the memory of the pods, by node and in total: the README's figures."""
+    """Print the memory of the pods, by node and in total: the figures of docs/tested.md."""
     until(lambda: "kube-system" in top(cluster), "metrics", 120)
     used = {
         (line.split()[0], line.split()[1]): int(line.split()[3].removesuffix("Mi"))

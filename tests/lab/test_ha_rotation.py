@@ -179,7 +179,7 @@ def test_a_preview_says_what_comes_and_one_number_follows_the_other(cluster: Clu
     assert "the cluster has 1: set it to 2 first" in refused.stdout + refused.stderr
     cluster.stack.configure({"rotation": {**ALL, "certificateAuthorities": 2}})
     said = cluster.stack.pulumi("preview", capture=True).stdout
-    assert "rotation.certificateAuthorities = 2, step 1 of 3" in said
+    assert "rotation.certificateAuthorities = 2, update 1 of 3" in said
     assert issuers(cluster) == of(1)
 
 

@@ -275,7 +275,7 @@ def test_a_change_of_an_immutable_setting_is_refused(cluster: Cluster) -> None:
     configure(pods, 2)
     said = refused.stdout + refused.stderr
     assert refused.returncode != 0
-    assert f"podCidr = 10.128.0.0/16: the cluster was made with {pods}" in said
+    assert f"podCidr = 10.128.0.0/16: the cluster was created with {pods}" in said
     assert "etcdVolume.size = 3: the volume options-control-plane-0-etcd has 2 GiB" in said
 
 

@@ -1,4 +1,4 @@
-"""Secrets of a living cluster are replaced: one gateway, one control plane, one worker."""
+"""Secrets of a running cluster are replaced: one gateway, one control plane, one worker."""
 
 from __future__ import annotations
 

@@ -787,7 +787,7 @@ def test_argo_cd_gets_a_token_that_deploys_and_ends(cluster: Cluster) -> None:
     keep = ("argocd", "small", "--admin", "small")
     cluster.kubectl("create", "namespace", "argocd")
     said = cluster.fleet(*keep, "--hours", "1")
-    assert said.startswith("small: a new token ends ")
+    assert said.startswith("small: a new token expires ")
     can = functools.partial(as_argo_cd, cluster, "auth", "can-i")
     assert can("create", "deployments", "-n", "kube-system") == "yes\n"
     assert can("create", "clusterroles") == can("list", "nodes") == "no\n"
@@ -805,7 +805,7 @@ def test_argo_cd_gets_a_token_that_deploys_and_ends(cluster: Cluster) -> None:
     # Its account is made again: a token of the last one is refused, also before it ends.
     cluster.kubectl("delete", "namespace", "openstack-kubernetes-fleet")
     until(lambda: can("list", "pods") == "", "the end of the token", 60)
-    assert cluster.fleet(*keep).startswith("small: a new token ends ")
+    assert cluster.fleet(*keep).startswith("small: a new token expires ")
     assert can("create", "deployments", "-n", "kube-system") == "yes\n"
 
 

@@ -340,13 +340,13 @@ class TestALivingCluster:
 
     def test_another_pod_network_is_refused(self) -> None:
         [line] = self.told(podCidr="10.128.0.0/16")
-        assert line.startswith("podCidr = 10.128.0.0/16: the cluster was made with 10.244.0.0/16")
+        assert line.startswith("podCidr = 10.128.0.0/16: the cluster was created with 10.244")
 
     def test_another_user_is_refused(self) -> None:
         made_with = cluster().immutable_settings
         port = Port(name="demo-vip", immutable_settings=immutable.read(immutable.write(made_with)))
         [line] = told(replace(CLOUD, ports=(port,)), sshUser="ubuntu")
-        assert line.startswith("sshUser = ubuntu: the cluster was made with debian")
+        assert line.startswith("sshUser = ubuntu: the cluster was created with debian")
 
     def test_it_does_not_move_to_another_network(self) -> None:
         networks = (*(CLOUD.networks or ()), CloudNetwork(id="3", name="demo"))
@@ -357,10 +357,10 @@ class TestALivingCluster:
 
         existing = {"network": "tenant", "subnet": "tenant-v4"}
         assert made_in("3") == ""
-        assert "network: the cluster was made in the network tenant" in made_in("2")
-        words = "network = tenant: the cluster was made in the network demo"
+        assert "network: the cluster was created in the network tenant" in made_in("2")
+        words = "network = tenant: the cluster was created in the network demo"
         assert words in made_in("3", existingNetwork=existing)
-        assert "was made in" not in made_in("2", existingNetwork=existing)
+        assert "was created in" not in made_in("2", existingNetwork=existing)
 
     def test_its_router_does_not_leave_the_network_of_its_floating_ip(self) -> None:
         address = IPv4Address("203.0.113.10")

@@ -225,7 +225,7 @@ def test_a_cloud_that_does_not_answer_is_told_in_one_line(
     cloud.block_storage.delete_volume.side_effect = error
     assert run() == 1
     [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("the cloud does not do what is asked: ")
+    assert line.startswith("the cloud refuses a request or does not answer: ")
 
 
 def test_nothing_is_deleted_while_the_cluster_has_servers(

@@ -283,7 +283,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         (
             {"apiServer": {"extraArgs": {"enable-admission-plugins": "AlwaysPullImages"}}},
-            "enable-admission-plugins = AlwaysPullImages: must have NodeRestriction too",
+            "enable-admission-plugins = AlwaysPullImages: must include NodeRestriction",
         ),
         (
             {"controllerManager": {"extraArgs": {"node-cidr-mask-size": 25}}},

@@ -1,4 +1,4 @@
-"""The cluster's own credential at the cloud: what it may ask for, and when it is replaced."""
+"""The cluster's own cloud credential: what it may ask for, and when it is replaced."""
 
 from __future__ import annotations
 

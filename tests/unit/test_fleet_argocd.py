@@ -97,7 +97,7 @@ def test_each_cluster_but_its_own_gets_a_secret_with_a_token_and_no_key(
     assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", "admin")
     assert admin.applied_by == shop.applied_by == {"openstack-kubernetes-fleet"}
     out, err = capsys.readouterr()
-    assert out.startswith("shop: a new token ends ")
+    assert out.startswith("shop: a new token expires ")
     assert config["bearerToken"].split(".")[1] not in out + err
 
 
@@ -135,7 +135,7 @@ def test_half_of_the_life_that_the_api_server_allows_counts(
     run(monkeypatch, "--hours", "24")
     assert token(admin, "shop") != first
     ends = time.strftime("%Y-%m-%d %H:%M", time.gmtime(claims(first)["exp"]))
-    assert f"shop: a new token ends {ends} UTC" in capsys.readouterr().out
+    assert f"shop: a new token expires {ends} UTC" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("why", ["another life", "refused", "another account", "unreadable"])
@@ -176,7 +176,7 @@ def test_a_cluster_that_is_down_is_a_line_and_keeps_its_secret(
     assert [line.split(":")[0] for line in err.splitlines()] == ["other", "sealed"]
     assert "other: its API does not answer" in err
     assert "incorrect passphrase" in err
-    assert "shop: its token ends " in out
+    assert "shop: its token expires " in out
     assert "empty: left out: empty has no cluster" in out
     assert token(admin, "other") == before
 
@@ -234,7 +234,7 @@ def test_other_rights_take_the_place_of_those_before(
         (["--cluster-role", "deployer"], "shop: it has no ClusterRole deployer"),
         (["--only-in", "carts"], "shop: it has no namespace carts"),
         (["--namespace", "argo"], "admin has no namespace argo"),
-        (["--admin", "chief"], "there is no stack chief: name the admin cluster, `--admin`"),
+        (["--admin", "chief"], "there is no admin cluster chief: name it with `--admin`"),
         (["nowhere"], "nowhere: pulumi stack output --json --show-secrets --stack nowhere"),
     ],
 )

@@ -76,7 +76,7 @@ def test_every_cluster_is_asked_through_its_api_with_a_token_for_one_service(
     name = "openstack-kubernetes-fleet:monitoring"
     assert bindings == [f"{RBAC}/namespaces/monitoring/rolebindings/{name}"]
     out, err = capsys.readouterr()
-    assert "shop: a new token ends" in out
+    assert "shop: a new token expires" in out
     assert token.split(".")[1] not in out + err
 
 

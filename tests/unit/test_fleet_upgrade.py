@@ -207,7 +207,7 @@ def test_a_check_of_the_users_own_decides_with_the_clusters_kubeconfig(
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        ("smok fine", "argument --check: 'smok fine' is no command here; set a program that can"),
+        ("smok fine", "argument --check: 'smok fine' is no command here; name a program that can"),
         ("./missing.sh", "argument --check: './missing.sh' is no command here"),
         ("smoke 'fine", "argument --check: smoke 'fine: No closing quotation; quote it as in a"),
         ("", "argument --check: '' is no command here"),

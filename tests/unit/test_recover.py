@@ -256,7 +256,7 @@ def test_without_a_terminal_the_lock_stays(
     monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     assert main() == 1
     assert called == []
-    assert "there is no one to ask: `--yes` does not ask" in capsys.readouterr().err
+    assert "there is no terminal to ask on: `--yes` answers yes" in capsys.readouterr().err
 
 
 def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ has_ended() {
 # note_end PHASE
 note_end() {
   kube annotate --overwrite namespace kube-system "$ENDED=$(authority_id)-$1" >/dev/null ||
-    die "the end of this phase could not be noted. $CONTINUES"
+    die "the end of this phase could not be recorded. $CONTINUES"
 }
 
 load_env NODE_NAME CONTROL_PLANES PHASE API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT

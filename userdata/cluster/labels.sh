@@ -33,7 +33,7 @@ label_node() {
   if ((${#labels[@]} + ${#gone_labels[@]})); then
     step "labels"
     kube label node "$NODE_NAME" --overwrite "${labels[@]}" "${gone_labels[@]/%/-}" >/dev/null ||
-      die "$NODE_NAME could not be labelled"
+      die "$NODE_NAME could not be labeled"
   fi
   if ((${#taints[@]} + ${#gone_taints[@]})); then
     step "taints"

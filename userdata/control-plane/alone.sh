@@ -17,7 +17,7 @@ alone() {
   fi
   step "etcd as it was configured"
   restart_etcd "$(manifest_without_force)"
-  log "this is a cluster of one control plane now: pulumi up --refresh creates the others again"
+  log "this is a cluster of one control plane now: pulumi up --refresh recreates the others"
 }
 
 # After an interrupted `alone`.

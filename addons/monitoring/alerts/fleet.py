@@ -29,8 +29,8 @@ def alerts(targets: MonitoringTargets) -> list[Alert]:
             lasting="5m",
             severity="critical",
             summary="The cluster {{ $labels.cluster }} is silent.",
-            action="Its API, its Prometheus or the way there is down, or the token has ended: run "
-            f"{_COMMAND}, which tells which.",
+            action="Its API, its Prometheus or the connection is down, or the token has expired: "
+            f"{_COMMAND} says which.",
         ),
         Alert(
             name=unwatched,

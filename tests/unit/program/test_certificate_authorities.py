@@ -141,7 +141,7 @@ def test_a_new_cluster_begins_with_any_generation() -> None:
     ("number", "last", "problem"),
     [
         (3, None, "the cluster has 1: set it to 2 first"),
-        (3, said("issue"), "the rotation to 2 is not done: set it to 2, pulumi up"),
+        (3, said("issue"), "the rotation to 2 is not done: set it to 2, run pulumi up"),
         (1, said("use"), "it must never go back; set it to 2 or more"),
         (1, said("done"), "it must never go back; set it to 2 or more"),
     ],

@@ -168,7 +168,7 @@ def test_a_server_of_after_the_rotation_shows_the_newest_host_key_only() -> None
     ("number", "shown", "leaves", "said"),
     [
         (1, 2, False, "it must never go back; set it to 2 or more"),
-        (3, None, False, "the servers show 1: set it to 2, pulumi up, and then go on"),
+        (3, None, False, "the servers show 1: set it to 2 and run pulumi up first"),
         (2, None, True, "demo-worker-2 cannot leave in the same update"),
     ],
 )

@@ -37,7 +37,7 @@ def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -
         return run(more, existing=NODES, made_with=made_with, preview=preview)
 
     with pytest.raises(
-        ConfigError, match=r"hostCidr = 10\.9\.0\.0/22: the cluster was made with 10\.8"
+        ConfigError, match=r"hostCidr = 10\.9\.0\.0/22: the cluster was created with 10\.8"
     ):
         update({**etcd_volume, "hostCidr": "10.9.0.0/22"}, made_with)
     with pytest.raises(ConfigError, match=r"controlPlane\.etcdVolume: etcd's data is on volumes"):
@@ -62,13 +62,13 @@ def test_a_control_plane_does_not_leave_the_zone_of_its_etcd_volume() -> None:
     for other, told in (
         (
             ["a", "c"],
-            r" = a, c: the etcd volume of demo-control-plane-1 was made in b, and its serv",
+            r" = a, c: the etcd volume of demo-control-plane-1 was created in b, and its serv",
         ),
-        ([], r": the etcd volume of demo-control-plane-0 was made in a, and .* to whichever zone"),
+        ([], r": the etcd volume of demo-control-plane-0 was created in a, .* to whichever zone"),
     ):
         with pytest.raises(ConfigError, match=rf"^.*\n  controlPlane\.availabilityZones{told}"):
             update(other, made_with)
-    with pytest.raises(ConfigError, match="was made in whichever zone the cloud chooses, and its"):
+    with pytest.raises(ConfigError, match="was created in whichever zone the cloud chooses"):
         update(["a"], update([], earlier))
     assert update(["a", "b"], made_with) == made_with
     one = update(["a"], made_with, count=1)
