@@ -145,8 +145,8 @@ def _keep_logins(
     known = {*names(), *([arguments.admin] if arguments.kubeconfig else [])}
     if arguments.admin not in known:
         raise LoginError(
-            f"there is no stack {arguments.admin}: name the admin cluster, `--admin`, or a "
-            "kubeconfig of it, `--kubeconfig`"
+            f"there is no admin cluster {arguments.admin}: name it with `--admin`, or a kubeconfig"
+            " of it with `--kubeconfig`"
         )
     stacks = arguments.names or sorted(known - {*left_out})
     present = Logins(program, arguments.admin, arguments.hours, arguments.kubeconfig)
