@@ -422,6 +422,16 @@ def test_a_phase_that_fails_anywhere_is_the_last_one_and_the_next_run_repeats_it
     assert sorted_within(steps(gateway)) == CHAIN
 
 
+def test_the_old_key_stays_when_no_one_knows_which_keys_are_old(gateway: Machine) -> None:
+    asked = f"^kubectl .*{MINE}:6443 get --raw /openid"
+    gateway.answer(asked, status=1, times=1)
+    gateway.answer(asked, does=BY_STEPS.format(old=OLD.id, new=NEW.id), times=1)
+    result = rotate(gateway)
+    assert result.status == 1
+    assert f"the API server at {MINE} does not say which keys it accepts" in result.log
+    assert not any(step in ("replace", "only") for step, _ in steps(gateway))
+
+
 def test_a_control_plane_that_is_about_to_go_stops_it_before_anything(gateway: Machine) -> None:
     gateway.members(*ADDRESSES, "10.8.0.24")
     result = rotate(gateway)

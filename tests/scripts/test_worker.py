@@ -274,6 +274,15 @@ def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
     assert not worker.has("etc/haproxy/haproxy.cfg")
 
 
+def test_a_node_of_a_cluster_whose_api_pauses_is_not_taken(worker: Machine) -> None:
+    joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
+    worker.environment["OWN_API_TIMEOUT"] = "30"
+    worker.answer("kubelet.conf .*get --raw /readyz", status=1, times=3)
+    result = worker.run("worker/worker.sh", "configure")
+    assert "node of another cluster that is alive" in result.log
+    assert not worker.called("kubeadm reset")
+
+
 def test_a_node_of_a_dead_cluster_is_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
     worker.answer("kubelet.conf .*get --raw /readyz", status=1)

@@ -125,7 +125,7 @@ read_server() {
 reset_was_tried=false
 machine_is_reset=false
 
-# reset_machine: once. Status 1 if it can be reached, but not reset.
+# reset_machine: once. Status 1 if it should have been reset, and was not.
 reset_machine() {
   [[ $reset_was_tried == false ]] || return 0
   step "kubeadm reset on $NODE_NAME"
@@ -133,7 +133,10 @@ reset_machine() {
   if [[ -n ${PROVIDER_ID:-} ]] && ! is_same_machine; then
     log "the machine at $NODE_IP cannot be reached, or is another one by now: not reset"
   elif ! on_node true </dev/null 2>/dev/null; then
-    log "no SSH connection to $NODE_IP: the machine is considered dead and not reset"
+    log "no SSH connection to $NODE_IP: $(complaint on_node true)"
+    # One that is alive would register its Node again when its kubelet starts.
+    [[ $alive == false ]] || return
+    log "the machine is considered dead and not reset"
   elif ! on_node test -e "$SCRIPTS_DIR/$ROLE/$ROLE.sh" </dev/null; then
     log "the machine was never configured: nothing to reset"
   else

@@ -29,8 +29,8 @@ READ_AGAIN=${READ_AGAIN:-90}
 CONTINUES="Both keys are accepted until then, and the next pulumi up continues"
 
 rotate() {
-  local key
-  local -a old
+  local key found
+  local -a old=()
   key=$(key_id <"$FOLDER/service-account.pub") || die "service-account.pub is no public key"
   wait_for_api
   if is_the_only_key; then
@@ -42,8 +42,9 @@ rotate() {
   in_turn service-account accept "$key"
   step "phase 2 of 3: every API server signs with the new key"
   in_turn service-account sign "$key"
-  mapfile -t old < <(old_keys)
-  if ((${#old[@]} > 0)); then
+  found=$(old_keys) || exit
+  if [[ -n $found ]]; then
+    mapfile -t old <<<"$found"
     replace_tokens
   fi
   step "phase 3 of 3: the API servers accept the new key only"
@@ -60,11 +61,12 @@ is_the_only_key() {
 
 # old_keys: those that any API server still accepts.
 old_keys() {
-  local address accepted
+  local address accepted all=''
   for address in $CONTROL_PLANES; do
     accepted=$(accepted_keys "$address") || die "the API server at $address does not say which keys it accepts. $CONTINUES"
-    printf '%s\n' "$accepted"
-  done | sort -u | grep -vxF -e "$key" || true # none
+    all+=$'\n'$accepted
+  done
+  sort -u <<<"$all" | grep -vxF -e "$key" -e '' || true # none
 }
 
 # replace_tokens: everything that can be seen to use a token of an old key gets another one.

@@ -52,11 +52,16 @@ reset_node() {
 refuse_foreign_cluster() {
   local pki=$KUBERNETES_DIR/pki/ca.crt conf=$KUBERNETES_DIR/kubelet.conf
   [[ -e $conf && -e $pki ]] && ! share_certificate "$pki" "$FOLDER/ca.crt" || return 0
-  if timeout 20 kubectl --kubeconfig "$conf" --request-timeout=10s get --raw /readyz >/dev/null 2>&1; then
+  # Its API may only pause: without an answer this machine is wiped.
+  if wait_for "${OWN_API_TIMEOUT:-120}" "the API of the cluster of which this machine is a node" foreign_api_answers "$conf"; then
     die "this machine is a node of another cluster that is alive; take it out there first: kubectl drain and delete node, then $SCRIPTS_DIR/${ROLE:-worker}/${ROLE:-worker}.sh reset here"
   fi
   log "this machine was a node of a cluster that no longer answers"
   reset_node
+}
+
+foreign_api_answers() {
+  timeout 20 kubectl --kubeconfig "$1" --request-timeout=10s get --raw /readyz >/dev/null 2>&1
 }
 
 kubeadm_flags() {

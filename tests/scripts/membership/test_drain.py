@@ -107,6 +107,17 @@ def test_of_a_dead_machine_that_is_no_server_a_person_must_say_that_it_is_off(
     assert machine.called("delete node demo-worker-0")
 
 
+def test_the_node_of_a_living_machine_that_is_no_server_stays_until_it_is_reset(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("^ssh ", status=255, complains="Connection refused\n")
+    result = drain(machine)
+    assert result.status == 1
+    assert "no SSH connection to 10.8.0.41: Connection refused" in result.log
+    assert not machine.called("delete node")
+
+
 @pytest.mark.parametrize("provider_id", ["", SERVER])
 def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_fence_and_no_word(
     make: Callable[..., Machine], provider_id: str
