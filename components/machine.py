@@ -285,7 +285,8 @@ def _zone_of_cinder(zone: str) -> pulumi.Output[str | None]:
             for state in ("available", "unavailable")
         )
     )
-    return known.apply(lambda lists: zone if any(zone in names for names in lists) else None)
+    # The provider may leave an empty list out.
+    return known.apply(lambda lists: zone if any(zone in (each or ()) for each in lists) else None)
 
 
 def _ipv4(addresses: Sequence[str]) -> str:
