@@ -31,6 +31,8 @@ class Credential:
     secret: pulumi.Input[str]
     # PEM, for clouds whose certificate no public CA has signed.
     ca_certificate: pulumi.Input[str] | None = None
+    # Whether the cloud's certificate is not verified.
+    insecure: bool = False
 
     def sections(self) -> Sections:
         """Return the sections of cloud.conf that log in."""
@@ -42,6 +44,8 @@ class Credential:
         }
         if self.ca_certificate is not None:
             options["ca-file"] = f"{MOUNT}/{CA_FILE}"
+        if self.insecure:
+            options["tls-insecure"] = "true"
         return {"Global": options}
 
 

@@ -16,6 +16,8 @@ class Endpoint:
     """Empty where the cloud has only one."""
     ca_certificate: str | None
     """PEM; None when a public CA signed the cloud's certificate."""
+    insecure: bool
+    """True if the certificate is not verified."""
 
 
 def endpoint(known: CloudLogin | None = None) -> Endpoint:
@@ -46,4 +48,5 @@ def endpoint(known: CloudLogin | None = None) -> Endpoint:
         auth_url=auth_url,
         region=settings.get_region_name() or "",
         ca_certificate=certificate,
+        insecure=settings.get_requests_verify_args()[0] is False,
     )

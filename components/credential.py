@@ -46,6 +46,7 @@ def cloud_credential(cluster: Cluster) -> Credential:
         id=created.id,
         secret=created.secret,
         ca_certificate=cloud.ca_certificate,
+        insecure=cloud.insecure,
     )
 
 

@@ -154,7 +154,7 @@ class Machine:
             name=f"{self.name}-{purpose}",
             size=size,
             volume_type=kind,
-            availability_zone=self._zone,
+            availability_zone=None if self._zone is None else _zone_of_cinder(self._zone),
             # By it, `commands.recover` knows the volume from that of another cluster of this name.
             metadata={marks.CLUSTER: self._context.pki.cluster_id},
             opts=pulumi.ResourceOptions.merge(
@@ -275,6 +275,18 @@ class Machine:
             )
         )
         return pulumi.Output.secret(text)
+
+
+def _zone_of_cinder(zone: str) -> pulumi.Output[str | None]:
+    """The zone if Cinder has it, too: many clouds have several for servers and one for volumes."""
+    known = pulumi.Output.all(
+        *(
+            openstack.blockstorage.get_availability_zones_v3_output(state=state).names
+            for state in ("available", "unavailable")
+        )
+    )
+    # The provider may leave an empty list out.
+    return known.apply(lambda lists: zone if any(zone in (each or ()) for each in lists) else None)
 
 
 def _ipv4(addresses: Sequence[str]) -> str:

@@ -75,8 +75,9 @@ class ControlPlaneSettings(RoleSettings):
     """The control planes."""
 
     etcd_volume: Volume | None = None
-    """A separate volume for etcd's data; without it, the data is on the boot disk. No update
-    changes its size, type or zone, and it cannot be removed."""
+    """A separate volume for etcd's data, in the zone of its server if Cinder has that zone; without
+    it, the data is on the boot disk. No update changes its size, type or zone, and it cannot be
+    removed."""
     begin_empty: bool = False
     """Begin an empty cluster if this one has lost all control planes and nothing is left of etcd's
     data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods that still

@@ -185,6 +185,8 @@ class Cloud(Mocks):
             "id": f"{args.args.get('name', 'any')}-id",
             "mtu": 1450,
             "cidr": "10.0.0.0/8",
+            # The zones of Cinder.
+            **({} if args.args.get("state") == "unavailable" else {"names": ["a", "b"]}),
             "publicKeyOpenssh": f"public of {private.split()[0]}",
         }
         return {**args.args, **found}, []

@@ -93,8 +93,14 @@ def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
 def test_programs_in_the_cluster_get_no_credentials(clouds: Path) -> None:
     got = endpoint(login(keys(cloud="lab"), {}))
     assert got.auth_url == "https://cloud.example.org:5000/v3"
-    assert (got.region, got.ca_certificate) == ("one", "PEM")
+    assert (got.region, got.ca_certificate, got.insecure) == ("one", "PEM", False)
     assert "hunter2" not in repr(got)
+
+
+def test_programs_in_the_cluster_verify_no_more_than_pulumi_does() -> None:
+    variables = {"OS_AUTH_URL": "https://cloud.example.org", "OS_PASSWORD": "x"}
+    assert endpoint(login(keys(), {**variables, "OS_INSECURE": "true"})).insecure
+    assert not endpoint(login(keys(), variables)).insecure
 
 
 @pytest.mark.parametrize("status", [429, 503])

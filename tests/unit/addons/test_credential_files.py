@@ -151,6 +151,13 @@ class TestCredential:
         assert spec["configSecret"] == "alertmanager-config"
 
 
+def test_a_cloud_whose_certificate_pulumi_does_not_verify_is_not_verified_in_the_cluster() -> None:
+    for insecure, options in ((True, {"tls-insecure": "true"}), (False, {})):
+        credential = Credential(auth_url="u", region="r", id="i", secret="s", insecure=insecure)
+        written = credential.sections()["Global"]
+        assert {key: written[key] for key in written if "tls" in key} == options
+
+
 def test_a_line_break_in_cloud_conf_stays_inside_its_value() -> None:
     assert cloud_conf.text({"A": {"k": "x\ny"}}, {"A": {"l": "z"}, "B": {"m": ""}}) == (
         '[A]\nk = "x\\ny"\nl = "z"\n[B]\nm = ""\n'

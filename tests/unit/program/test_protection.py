@@ -121,6 +121,16 @@ def test_another_zone_does_not_delete_the_volume_of_etcd() -> None:
     assert volume.ignore_changes == ["availabilityZone", "size", "volumeType", "metadata"]
 
 
+def test_a_volume_of_etcd_is_where_cinder_can_put_it() -> None:
+    zones = ["a", "of servers only"]
+    made = run({"controlPlane": {"etcdVolume": {"size": 10}, "availabilityZones": zones}})
+    volumes = made.all("blockstorage/volume:Volume")
+    for index, (of_server, of_volume) in enumerate(zip(zones, ("a", None), strict=True)):
+        name = f"demo-control-plane-{index}"
+        assert server(made, name).inputs["availabilityZone"] == of_server
+        assert volumes[f"{name}-etcd"].inputs.get("availabilityZone") == of_volume
+
+
 NEVER_DELETED = {
     "blockstorage/volume:Volume::demo-control-plane-0-etcd",
     *(
