@@ -87,9 +87,20 @@ def _backup(text: str) -> Backup | None:
 def trouble(error: Exception) -> str:
     """A line about an API that does not answer, or refuses."""
     if isinstance(error, httpx.HTTPStatusError):
-        status, path = error.response.status_code, error.request.url.path
-        return f"its API answers {status} {error.response.reason_phrase} to {path}"
+        answer, path = error.response, error.request.url.path
+        line = f"its API answers {answer.status_code} {answer.reason_phrase} to {path}"
+        return f"{line}: {said}" if (said := _message(answer)) else line
     return " ".join(f"its API does not answer: {error}".split())
+
+
+def _message(answer: httpx.Response) -> str:
+    """What a refusal says beside its status, without what could control a terminal."""
+    try:
+        text = str(answer.json()["message"])
+    except (httpx.StreamError, ValueError, LookupError, TypeError):
+        return ""
+    line = "".join(each for each in " ".join(text.split()) if each.isprintable())
+    return "" if line == answer.reason_phrase else line
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from commands.fleet.__main__ import main
+from commands.fleet.clusters import trouble
 from commands.pulumi_cli import pulumi
 from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
 
@@ -319,3 +321,24 @@ def test_what_pulumi_says_is_understood_in_any_locale(
     monkeypatch.setattr("locale.getencoding", lambda: "latin-1")
     fleet.program("pulumi", "#!/bin/sh\nprintf '\"\\303\\274\"'\n")
     assert json.loads(pulumi("stack")) == "ü"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (
+            422,
+            {"message": "spec.image:\n Required \x1b[2Jvalue"},
+            ": spec.image: Required [2Jvalue",
+        ),
+        (401, {"message": "Unauthorized"}, ""),
+        (404, {}, ""),
+        (503, None, ""),
+    ],
+)
+def test_what_an_api_says_to_its_refusal_is_told(status: int, body: object, said: str) -> None:
+    request = httpx.Request("PATCH", "https://198.51.100.7:6443/apis/pulumi.com/v1")
+    answer = httpx.Response(status, json=body, request=request)
+    refusal = httpx.HTTPStatusError("refused", request=request, response=answer)
+    phrase = answer.reason_phrase
+    assert trouble(refusal) == f"its API answers {status} {phrase} to /apis/pulumi.com/v1{said}"
