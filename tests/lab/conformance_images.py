@@ -83,11 +83,13 @@ def _images(version: str, folder: Path, wanted: Sequence[str]) -> Iterator[Image
     nnp = built("nnp", f"{IMAGES}/nonewprivs")
     sample = built("sample-apiserver", "k8s.io/sample-apiserver")
     kubernetes = programs.source(folder) / "test/images"
+    busybox = upstream_busybox.layer(folder)
+    # One at a time: those of a folder have one name until they are closed.
     users = LayerWriter(layers)
     users.write("etc/passwd", USERS)
     users.write("etc/group", GROUPS)
     users.folder("tmp", 0o1777)
-    small = [upstream_busybox.layer(folder), users.close()]
+    small = [busybox, users.close()]
     tools = _debian(layers)
     more = LayerWriter(layers)
     more.write("etc/passwd", USERS)
