@@ -47,11 +47,16 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         writer.write("usr/bin/curl", "curl")
         return writer.close()
 
+    def busybox(folder: Path) -> Layer:
+        writer = LayerWriter(folder / "layers")
+        writer.write("bin/busybox", "busybox")
+        return writer.close()
+
     monkeypatch.setattr(programs, "program", program)
     monkeypatch.setattr(programs, "source", lambda folder: tmp_path / "source")
     monkeypatch.setattr(conformance_images, "listed", lambda e2e: LISTED)
     monkeypatch.setattr(conformance_images, "_debian", packages)
-    monkeypatch.setattr(upstream_busybox, "layer", packages)
+    monkeypatch.setattr(upstream_busybox, "layer", busybox)
     return conformance_images.archive("v1.36.3", tmp_path / "folder")
 
 
