@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from addons.monitoring.alerts import EXPIRY_METRIC
-from tests.scripts.conftest import COMMON, Machine, Result, signing_request
+from tests.scripts.conftest import COMMON, USERDATA, Machine, Result, signing_request
 
 STATE = "var/lib/openstack-kubernetes"
 PKI = "etc/kubernetes/pki"
@@ -323,6 +323,14 @@ def test_one_bad_request_does_not_hold_up_the_others(machine: Machine) -> None:
     )
     assert machine.run("control-plane/control-plane.sh", "approve").status == 0
     assert [line.split()[-1] for line in machine.called("certificate approve")] == ["csr-2"]
+
+
+def test_neither_of_the_two_keeps_the_other_from_running() -> None:
+    unit = (USERDATA / "control-plane/files/openstack-kubernetes-certificates.service").read_text()
+    *first, last = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    # systemd ends a unit with the first command that fails, unless there is a `-` in front of it.
+    assert all(line.startswith("ExecStart=-") and line.endswith(" approve") for line in first)
+    assert last.endswith(" renew")
 
 
 def test_the_label_that_is_trusted_is_one_that_kubelets_cannot_set(machine: Machine) -> None:

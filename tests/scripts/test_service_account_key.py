@@ -446,3 +446,13 @@ def test_a_node_that_is_not_in_the_configuration_keeps_the_old_key(gateway: Mach
     assert result.status == 1
     assert "the node stranger is not in the configuration" in result.log
     assert not any(step == "only" for step, _ in steps(gateway))
+
+
+def test_the_nodes_of_a_large_cluster_are_all_in_the_configuration(gateway: Machine) -> None:
+    lines = [f"demo-worker-{number} worker debian 10.9.0.1\n" for number in range(99999)]
+    gateway.write("nodes", "".join(lines))
+    gateway.answer("^kubectl .*get nodes", "demo-worker-0\ndemo-worker-1\n")
+    result = gateway.library(
+        "cluster/kubectl.sh cluster/every-node.sh", "CONTINUES=''; refuse_unknown_nodes ''"
+    )
+    assert result.status == 0, result

@@ -45,11 +45,12 @@ wait_for_fewer() {
 
 # refuse_unknown_nodes LOSS: no one can ask a node that the configuration does not have.
 refuse_unknown_nodes() {
-  local names name
+  local names name known
+  known=$(cut -d ' ' -f 1 "$FOLDER/nodes")
   names=$(kube get nodes -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}') ||
     die "the nodes could not be listed. $CONTINUES"
   for name in $names; do
-    cut -d ' ' -f 1 "$FOLDER/nodes" | grep -qxF -e "$name" ||
+    grep -qxF -e "$name" <<<"$known" ||
       die "the node $name is not in the configuration, and $1: put it back or delete it (kubectl drain and delete node), then pulumi up. $CONTINUES"
   done
 }

@@ -55,7 +55,7 @@ keep_settings() {
   for file in $(settings_of_install "$FOLDER"); do
     copy_file "$FOLDER/$file" "$CONF_DIR/$file" 0600
   done
-  # After a power cut a new file would be empty, and every script that is installed here would fail.
+  # A power cut would leave a new file empty.
   ((${#CHANGED[@]} == 0)) || find "$CONF_DIR" -exec sync -- {} +
 }
 

@@ -34,7 +34,7 @@ apt_update() {
   APT_UPDATED=true
 }
 
-# Ubuntu's needrestart would restart whatever uses an updated library: containerd, HAProxy, keepalived.
+# Ubuntu's needrestart would restart HAProxy, containerd and others.
 apt_get() {
   with_proxy run env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get --quiet --yes \
     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \

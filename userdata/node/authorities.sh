@@ -15,7 +15,7 @@ first_certificate() {
 
 # has_certificate FILE OTHER: whether FILE has the first one of OTHER.
 has_certificate() {
-  certificates_of "$1" | grep -qxF -e "$(certificates_of "$2" | head -n 1)"
+  grep -qxF -e "$(certificates_of "$2" | head -n 1)" <(certificates_of "$1")
 }
 
 # share_certificate FILE FILE: whether any is in both.
