@@ -93,7 +93,7 @@ def test_the_state_of_the_admin_cluster_may_be_in_another_backend(
     outputs.unlink()
     fleet.gone("admin")
     assert run(monkeypatch) == 1
-    assert "the way into it, `--kubeconfig`" in capsys.readouterr().err
+    assert "a kubeconfig of it with `--kubeconfig`" in capsys.readouterr().err
     assert run(monkeypatch, "--kubeconfig", str(file)) == 0
     # Its own cluster is one of the fleet all the same, and not gone.
     assert set(admin.below(SECRETS)) == {"fleet-admin", "fleet-shop"}
