@@ -32,6 +32,8 @@ GROUPS = (
     "root:x:0:\nuser-defined-in-image:x:1000:\n"
     "group-defined-in-image:x:50000:user-defined-in-image\n"
 )
+# A test of image volumes looks for the name of the released image's system in this file.
+OS_RELEASE = 'PRETTY_NAME="Debian in place of Alpine Linux"\n'
 IMAGES = "k8s.io/kubernetes/test/images"
 
 
@@ -103,9 +105,11 @@ def _images(version: str, folder: Path, wanted: Sequence[str]) -> Iterator[Image
 
     yield from tagged("agnhost", base_image, start, ["pause"])
     for cat in ("kitten", "nautilus"):
-        files = [(each, kubernetes / cat / "html" / each, 0o644)
-                 for each in (f"{cat}.jpg", "data.json")]  # fmt: skip
-        yield from tagged(cat, [*base_image, layer(*files)], start, ["test-webserver"])
+        pictures = LayerWriter(layers)
+        for each in (f"{cat}.jpg", "data.json"):
+            pictures.add(each, kubernetes / cat / "html" / each, 0o644)
+        pictures.write("etc/os-release", OS_RELEASE)
+        yield from tagged(cat, [*base_image, pictures.close()], start, ["test-webserver"])
     yield from tagged("glibc-dns-testing", [tools])
     yield from tagged("busybox", small, command=["sh"])
     yield from tagged("nonroot", small, command=["sh"], user="1234")
