@@ -41,7 +41,7 @@ def _outcome(case: ElementTree.Element) -> Outcome | None:
     for kind in ("failure", "error"):
         problem = case.find(kind)
         if problem is not None:
-            reason = _first_line(problem.get("message") or problem.text or "")
+            reason = _one_line(problem.get("message") or problem.text or "")
             return Outcome(name=name, status="failed", seconds=seconds, reason=reason)
     skipped = case.find("skipped")
     if skipped is not None:
@@ -49,12 +49,13 @@ def _outcome(case: ElementTree.Element) -> Outcome | None:
         reason = (skipped.get("message") or "").partition(" - ")[2]
         if not reason or not found:
             return None
-        return Outcome(name=name, status="skipped", seconds=seconds, reason=_first_line(reason))
+        return Outcome(name=name, status="skipped", seconds=seconds, reason=_one_line(reason))
     return Outcome(name=name, status="passed", seconds=seconds) if found else None
 
 
-def _first_line(text: str) -> str:
-    line = next(iter(text.strip().splitlines()), "no message")
+def _one_line(text: str) -> str:
+    # What was expected is often said in lines of its own.
+    line = " ".join(text.split()) or "no message"
     return line[:300].replace("|", "\\|").replace("<", "&lt;")
 
 

@@ -75,7 +75,7 @@ def outcomes(tmp_path: Path) -> list[Outcome]:
 def test_only_what_was_chosen_is_an_outcome(outcomes: list[Outcome]) -> None:
     assert [(each.name, each.status, each.reason) for each in outcomes] == [
         (NAMES[0], "passed", ""),
-        (NAMES[1], "failed", "timed out \\| waiting"),
+        (NAMES[1], "failed", "timed out \\| waiting more"),
         (NAMES[2], "skipped", "no &lt;image>"),
     ]
 
@@ -101,7 +101,7 @@ def test_the_page_says_what_failed_what_skipped_itself_and_what_did_not_run(
     text = report(outcomes, known=NAMES).text()
     assert "2026-11-23, Kubernetes v1.36.3, 5 nodes.\n" in text
     assert "| parallel | 1 | 1 | 1 | 14 |" in text
-    assert f"| `{NAMES[1]}` | timed out \\| waiting |" in text
+    assert f"| `{NAMES[1]}` | timed out \\| waiting more |" in text
     assert f"| `{NAMES[2]}` | no &lt;image> |" in text
     assert f"## Not run\n\n- `{NAMES[3]}`\n" in text
 
