@@ -56,7 +56,7 @@ def _outcome(case: ElementTree.Element) -> Outcome | None:
 def _one_line(text: str) -> str:
     # What was expected is often said in lines of its own.
     line = " ".join(text.split()) or "no message"
-    return line[:300].replace("|", "\\|").replace("<", "&lt;")
+    return line[:500].replace("|", "\\|").replace("<", "&lt;")
 
 
 @dataclass(frozen=True, kw_only=True)
