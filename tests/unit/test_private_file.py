@@ -47,6 +47,8 @@ def test_a_folder_with_keys_leaves_with_a_process_that_is_told_to_end(
         cwd=PROJECT,
         stdout=subprocess.PIPE,
         text=True,
+        # What those who run the tests ignore, such as nohup, is ignored by their children too.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
