@@ -4,10 +4,11 @@ import contextlib
 import json
 import os
 import ssl
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,14 @@ def listed(path: str, selector: str, call: Call) -> Iterator[Document]:
         token = page["metadata"].get("continue", "")
         if not token:
             return
+
+
+def exit_status(run: Callable[[], Sequence[str]]) -> int:
+    """Run once and print the problems; return the exit status, 0 if there are none."""
+    try:
+        problems = run()
+    except ApiError as error:
+        problems = [str(error)]
+    for problem in problems:
+        print(f"ERROR: {problem}", file=sys.stderr)
+    return 1 if problems else 0

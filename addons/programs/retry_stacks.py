@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from addons.programs.kubernetes_api import ApiError, Call, Document, api_server, listed
+from addons.programs.kubernetes_api import (
+    ApiError,
+    Call,
+    Document,
+    api_server,
+    exit_status,
+    listed,
+)
 
 NAMESPACE = "clusters"
 REQUEST = "pulumi.com/reconciliation-request"
@@ -55,13 +62,7 @@ def _tried_again(stack: Document, reason: str, call: Call) -> str:
 
 def main() -> int:
     """Run once; return the exit status, 0 if no Stack fails."""
-    try:
-        problems = run(api_server())
-    except ApiError as error:
-        problems = [str(error)]
-    for problem in problems:
-        print(f"ERROR: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return exit_status(lambda: run(api_server()))
 
 
 if __name__ == "__main__":

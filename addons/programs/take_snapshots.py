@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-from addons.programs.kubernetes_api import ApiError, Call, Document, api_server, listed
+from addons.programs.kubernetes_api import (
+    ApiError,
+    Call,
+    Document,
+    api_server,
+    exit_status,
+    listed,
+)
 
 SCHEDULE_LABEL = "openstack-kubernetes/schedule"
 CLAIM_LABEL = "openstack-kubernetes/claim-uid"
@@ -189,13 +196,7 @@ def _path(snapshot: Document) -> str:
 
 def main() -> int:
     """Run once; return the exit status, 0 if every claim has a new snapshot."""
-    try:
-        problems = run(Plan.of(os.environ), api_server())
-    except ApiError as error:
-        problems = [str(error)]
-    for problem in problems:
-        print(f"ERROR: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return exit_status(lambda: run(Plan.of(os.environ), api_server()))
 
 
 if __name__ == "__main__":
