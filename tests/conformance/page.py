@@ -96,7 +96,7 @@ class Report:
             "Written by `make conformance`, which runs every conformance test of Kubernetes'",
             "own end-to-end suite on the cluster of `KUBECONFIG`: first those that tolerate each",
             "other, then the serial ones; and the suite's tests of network policies.",
-            "[How to run it](operations.md#conformance).",
+            "[How to run it](operations/environments.md#conformance).",
             "",
             f"{where} {self.note}".strip(),
             "",

@@ -175,7 +175,7 @@ def test_the_bucket_gets_an_encrypted_copy_in_the_clusters_folder(
     copy = machine.fakes / "object"
     assert hashlib.sha256(copy.read_bytes()).hexdigest() in put
     assert snapshot.read_bytes() not in copy.read_bytes()
-    # As docs/operations.md opens it by hand.
+    # As docs/operations/backups.md opens it by hand.
     opened = subprocess.run(
         ["tar", "-xf", copy,
          "--to-command=openssl cms -decrypt -binary -inform DER -inkey backup.key"],

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from ipaddress import IPv4Address, IPv4Network
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -35,13 +34,13 @@ from config import immutable
 from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
+from tests.runbooks import runbook
 from tests.unit.engine import run
 
 # The machines of the cluster below.
 ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
 MACHINE = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
 SERVICES = frozenset({"block-storage", "load-balancer"})
-OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 
 # A cloud that can host the cluster below.
 CLOUD = Facts(
@@ -397,7 +396,7 @@ class TestALivingCluster:
             "10 GiB"
         )
         assert "set 10, or see 'A larger volume for etcd' in docs/operations.md" in line
-        assert "## A larger volume for etcd" in OPERATIONS.read_text()
+        assert runbook("A larger volume for etcd")
 
     def test_a_volume_that_etcd_runs_on_keeps_its_type_until_someone_changes_it(self) -> None:
         first, second = (f"demo-control-plane-{i}-etcd" for i in range(2))

@@ -12,13 +12,22 @@ from addons.monitoring import alerts
 from config import security_groups
 from config.load import SECRET_KEYS, load
 from docs.schema import keys
+from tests import runbooks
 from tests.unit.engine import Run, run
 from tests.unit.monitoring_targets import TARGETS
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = (".", "docs", "docs/decisions", "examples", "lab", "lab/image", "lab/toolchain")
+FOLDERS = (
+    ".",
+    "docs",
+    "docs/decisions",
+    "docs/operations",
+    "examples",
+    "lab",
+    "lab/image",
+    "lab/toolchain",
+)
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
-OPERATIONS = (ROOT / "docs/operations.md").read_text()
 BY_HAND = (ROOT / "docs/by-hand.md").read_text()
 PINNED = {
     name: value
@@ -88,8 +97,18 @@ def test_each_path_that_the_architecture_names_exists() -> None:
         assert (ROOT / path).exists() or (ROOT / f"{path}.py").exists(), path
 
 
+@pytest.mark.parametrize("page", runbooks.PAGES)
+def test_the_index_and_its_page_name_each_runbook_once(page: str) -> None:
+    named = re.findall(rf"\[([^\]]+)\]\(operations/{page}#", runbooks.INDEX)
+    assert named == runbooks.titles(page)
+    assert (
+        re.findall(r"^- \[(.+)\]", runbooks.PAGES[page].partition("\n## ")[0], re.MULTILINE)
+        == named
+    )
+
+
 def test_each_script_on_a_machine_that_a_runbook_names_exists() -> None:
-    scripts = re.findall(r"openstack-kubernetes/current/([\w/.-]+\.sh)", OPERATIONS + BY_HAND)
+    scripts = re.findall(r"openstack-kubernetes/current/([\w/.-]+\.sh)", runbooks.TEXT + BY_HAND)
     assert scripts
     for script in scripts:
         assert (ROOT / "userdata" / script).exists(), script
@@ -138,7 +157,7 @@ def cluster() -> Run:
 
 
 def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:
-    patterns = re.findall(r":(\w+)::(demo-[\w-]+)", OPERATIONS)
+    patterns = re.findall(r":(\w+)::(demo-[\w-]+)", runbooks.TEXT)
     assert patterns
     for kind, name in patterns:
         assert cluster.one(kind, name).urn
@@ -148,7 +167,7 @@ def test_each_resource_that_a_runbook_names_exists(cluster: Run) -> None:
 
 def test_each_thing_in_the_cloud_that_a_runbook_names_exists(cluster: Run) -> None:
     made = {each.inputs.get("name") for each in cluster.resources.values()}
-    named = re.findall(r"openstack (?!application)[^\n`]*? (demo[\w-]*)", OPERATIONS + BY_HAND)
+    named = re.findall(r"openstack (?!application)[^\n`]*? (demo[\w-]*)", runbooks.TEXT + BY_HAND)
     assert named
     assert set(named) <= made
 
@@ -191,6 +210,6 @@ def test_each_alert_has_its_line_in_the_runbook() -> None:
     # With fewer the loss of one member endangers the majority, which is another alert.
     five = replace(TARGETS, control_plane_count=5)
     ours = {alert.name for group in alerts.groups(five).values() for alert in group}
-    _, _, table = OPERATIONS.partition("| alert | first look |\n")
+    _, _, table = runbooks.runbook("Alerts").partition("| alert | first look |\n")
     rows = re.findall(r"^\| (.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == ours

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from lab.paths import PROJECT
 from tests.lab.cluster import Cluster
+from tests.runbooks import runbook
 from tests.smoke.live import until
 
 CONTROL_PLANE = "one-control-plane-0"
@@ -22,11 +22,9 @@ AT_ONCE = 10
 COUNT = 130
 
 
-def runbook() -> list[str]:
+def commands() -> list[str]:
     """The commands of the runbook, one text for each block of them."""
-    text = (PROJECT / "docs/operations.md").read_text()
-    _, section = text.split("\n## Full etcd\n")
-    return re.findall(r"```sh\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
+    return re.findall(r"```sh\n(.*?)```", runbook("Full etcd"), re.DOTALL)
 
 
 def add_config_maps(cluster: Cluster, numbers: Iterable[int]) -> bool:
@@ -61,7 +59,7 @@ def test_a_full_etcd_refuses_writes(cluster: Cluster) -> None:
 
 
 def test_what_fills_it_is_found_and_can_be_deleted(cluster: Cluster) -> None:
-    look, _ = runbook()
+    look, _ = commands()
     told = cluster.ssh(CONTROL_PLANE, look)
     assert "alarm:NOSPACE" in told
     most = told.splitlines()[-5:]
@@ -71,7 +69,7 @@ def test_what_fills_it_is_found_and_can_be_deleted(cluster: Cluster) -> None:
 
 
 def test_the_runbook_makes_it_accept_writes(cluster: Cluster) -> None:
-    look, repair = runbook()
+    look, repair = commands()
     function = look.partition("etcdctl alarm list")[0]
     cluster.ssh(CONTROL_PLANE, f"set -e\n{function}{repair}")
     assert alarms(cluster) == ""
@@ -94,8 +92,8 @@ def test_etcd_is_defragmented_when_most_of_it_is_free(cluster: Cluster) -> None:
     for first in range(0, COUNT, AT_ONCE):
         assert add_config_maps(cluster, range(first, first + AT_ONCE))
     cluster.kubectl("delete", "configmaps", *(f"fill-{number}" for number in range(COUNT)))
-    _, repair = runbook()
-    function = runbook()[0].partition("etcdctl alarm list")[0]
+    _, repair = commands()
+    function = commands()[0].partition("etcdctl alarm list")[0]
     compact = repair.partition("etcdctl --command-timeout")[0]
     cluster.ssh(CONTROL_PLANE, f"set -e\n{function}{compact}")
 

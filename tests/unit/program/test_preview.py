@@ -15,6 +15,7 @@ from components.refused_changes import LastOutputs
 from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
 from config.load import load
+from tests.runbooks import runbook
 from tests.unit.engine import (
     CLUSTER_ID,
     COMMAND,
@@ -90,7 +91,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
     ) as error:
         run(own, secret=own, existing=NODES, ssh_key="old key\n", preview=True)
     assert "see 'Your own SSH key' in docs" in str(error.value)
-    assert "## Your own SSH key" in (ROOT / "docs/operations.md").read_text()
+    assert runbook("Your own SSH key")
     assert run(own, secret=own, existing=NODES, ssh_key="new key\n", preview=True).resources
     assert run(own, secret=own, existing=NODES, ssh_key="old key\n").resources
     assert run(own, secret=own, preview=True).resources
