@@ -134,9 +134,8 @@ def cilium() -> Path:
 
 
 def addons() -> Path:
-    """Images of the optional add-ons: Prometheus and what belongs to it, Traefik, Python."""
+    """Images of the optional add-ons: Prometheus and what belongs to it, Traefik."""
     folders = {**programs.monitoring(), "traefik": programs.traefik()}
-    python = debian.python()
 
     def images() -> Iterable[Image]:
         for path, tag, module, program, inside in _ADDONS:
@@ -148,15 +147,22 @@ def addons() -> Path:
                 user="65534:65534",
                 labels=_really(inside),
             )
+
+    return _archive("addons", [folder.name for folder in folders.values()], images)
+
+
+def python() -> Path:
+    """Python, which the programs of CronJobs run in."""
+
+    def images() -> Iterable[Image]:
         yield Image(
             name=f"docker.io/library/python:{versions.PYTHON}",
-            layers=[python],
+            layers=[debian.python()],
             command=["python3"],
             labels=_really("Debian's"),
         )
 
-    inputs = [*(folder.name for folder in folders.values()), versions.PYTHON]
-    return _archive("addons", inputs, images)
+    return _archive("python", [versions.PYTHON], images)
 
 
 def object_store() -> Path:

@@ -36,7 +36,7 @@ def build(releases: Sequence[str], *, addons: bool = False) -> Path:
     parts = [archives.kubernetes(release) for release in releases]
     parts += [archives.cilium(), archives.openstack(), archives.object_store(), archives.tests()]
     if addons:
-        parts += [archives.addons(), *archives.fetched()]
+        parts += [archives.addons(), archives.python(), *archives.fetched()]
     key = _fingerprint(releases, parts)
     kind = "addons" if addons else "node"
     target = CACHE / "image" / f"{kind}-{releases[0]}-{key}.qcow2"

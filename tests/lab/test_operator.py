@@ -60,13 +60,14 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hub(charts: Path) -> Iterator[Cluster]:
-    """The admin cluster, with both images on its worker. It leaves nothing."""
+    """The admin cluster, with the images on its worker that it needs. It leaves nothing."""
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
     addons = {**keys["addons"], "chartDirectory": str(charts)}
     made = Cluster("hub", {**keys, "addons": addons})
     try:
         made.up()
-        with served(program_image.build(), archives.FETCHED / "operator.tar") as urls:
+        files = (program_image.build(), archives.FETCHED / "operator.tar", archives.python())
+        with served(*files) as urls:
             for url in urls:
                 fetch = f"curl --silent --fail {url} | sudo ctr -n k8s.io images import -"
                 made.ssh(WORKER, f"set -o pipefail; {fetch}")
