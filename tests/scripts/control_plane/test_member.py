@@ -125,6 +125,17 @@ def test_a_component_that_ends_at_every_start_is_not_waited_for_and_says_why(
     assert machine.read(POD_MANIFEST.format("scheduler")) == before
 
 
+def test_a_component_that_its_new_kubelet_restarts_after_it_was_healthy_is_no_failure(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    # Its manifest is as it was: it is healthy, and ends at this moment.
+    machine.answer("^curl .*:10259/healthz", status=7)
+    machine.answer("^curl .*:10259/healthz", times=1)
+    result = configure(machine)
+    assert result.status == 0, result
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_back(
     make: Callable[..., Machine], ready: bool
