@@ -103,7 +103,7 @@ INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_ident
 lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers, the lab itself (root).
 	$(BIN)/pytest -v $(addprefix tests/lab/,$(SMALLEST))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
-	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py
+	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py tests/lab/test_charts.py
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-clusters

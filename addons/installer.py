@@ -10,6 +10,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons import chart, network_policies
+from addons.chart_objects import ChartObjects
 from config.merge import merge
 from config.models.addons import AddonsSettings
 
@@ -24,8 +25,8 @@ class Installer:
     settings: AddonsSettings
     # Whether anything in the add-ons' configuration is secret; the engine does not say what.
     with_secrets: bool
-    # Every chart that was installed.
-    charts: list[kubernetes.helm.v4.Chart] = field(default_factory=list)
+    # Of every chart that was installed.
+    chart_objects: list[pulumi.Output[Sequence[pulumi.Resource]]] = field(default_factory=list)
 
     def options(self, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
         """Return options of an object that is created after the resources in `after`."""
@@ -166,8 +167,9 @@ class Installer:
         conceal = self.with_secrets and bool(overrides)
         chosen: pulumi.Input[Mapping[str, Any]] = merge(values, overrides)
         options = self.options(after)
-        # Must be the last one: the others read the objects.
-        options.transforms = [*transforms, *([concealed] if conceal else [])]
+        objects = ChartObjects()
+        # Concealing must be the last one: the others read the objects.
+        options.transforms = [objects.transform, *transforms, *([concealed] if conceal else [])]
         made = kubernetes.helm.v4.Chart(
             f"{self.name}-{source.name}",
             name=source.name,
@@ -176,7 +178,7 @@ class Installer:
             **chart.inputs(source, self.settings),
             opts=options,
         )
-        self.charts.append(made)
+        self.chart_objects.append(objects.of(made))
         return made
 
 

@@ -98,7 +98,7 @@ class Addons(pulumi.ComponentResource):
         self._cluster_services(ready)
         self._services(ready)
         self.object_store = self._object_store(ready)
-        self.objects = _objects(self._installer.charts)
+        self.objects = _together(self._installer.chart_objects)
         self.register_outputs({})
 
     def _kubernetes_provider(
@@ -280,13 +280,11 @@ class Addons(pulumi.ComponentResource):
         )
 
 
-def _objects(
-    installed: Sequence[kubernetes.helm.v4.Chart],
+def _together(
+    outputs: Sequence[pulumi.Output[Sequence[pulumi.Resource]]],
 ) -> pulumi.Output[Sequence[pulumi.Resource]]:
-    found: pulumi.Output[Sequence[Sequence[pulumi.Resource] | None]] = pulumi.Output.all(
-        *(each.resources for each in installed)
-    )
-    return found.apply(lambda all_: [each for objects in all_ for each in objects or ()])
+    found = pulumi.Output.all(*outputs)
+    return found.apply(lambda lists: [each for one in lists for each in one])
 
 
 def _gateway_addresses(cluster: Cluster) -> Mapping[str, str]:

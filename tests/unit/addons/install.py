@@ -30,7 +30,7 @@ CREDENTIAL_SECRET = 's3"cr\\et'
 
 @dataclass
 class AddonsRun(Run):
-    """A run that also records providers, and how many transforms each resource has."""
+    """A run that also records providers, and the transforms of charts beside the one of all."""
 
     providers: dict[str, str] = field(default_factory=dict)
     transforms: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,8 @@ class AddonsRecorder(Recorder):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: ANN401, N802
         response = super().RegisterResource(request)
-        self._addons_run.transforms[request.name] = len(request.transforms)
+        if request.type.endswith(CHART):
+            self._addons_run.transforms[request.name] = len(request.transforms) - 1
         self._addons_run.providers[response.urn] = request.provider
         return response
 
