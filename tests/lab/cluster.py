@@ -95,7 +95,11 @@ class Cluster:
             yield
         finally:
             link.unlink()
-            (PROJECT / f"{self.name}-upgrade.log").unlink(missing_ok=True)
+            log = PROJECT / f"{self.name}-upgrade.log"
+            if log.exists():
+                # A failed test shows it.
+                print(log.read_text())
+                log.unlink()
 
     def _command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         result = subprocess.run(
