@@ -262,6 +262,7 @@ class Machine:
                 "API_TIMEOUT": "1",
                 "RESTART_TIMEOUT": "1",
                 "OWN_API_TIMEOUT": "0",
+                "NODE_TIMEOUT": "2",
                 "BUCKET_PAUSE": "0",
                 **self.environment,
             },

@@ -9,7 +9,7 @@ CORDONED=openstack-kubernetes-cordoned
 
 cordon() {
   step "cordon"
-  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+  find_node
   [[ $node_cordoned != true ]] || return 0
   set_cordon '"true"' true || die "$NODE_NAME could not be cordoned"
 }
@@ -17,7 +17,7 @@ cordon() {
 # Also ends the cordon of an earlier run that was interrupted.
 uncordon() {
   # The last look at the Node may be one that failed, which shows no cordon.
-  wait_for 60 "the Node $NODE_NAME" read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+  find_node
   if [[ -n $node_marked ]]; then
     step "uncordon"
     set_cordon null null || die "$NODE_NAME could not be uncordoned"

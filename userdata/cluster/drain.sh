@@ -34,7 +34,7 @@ drain() {
   API_TIMEOUT=${API_TIMEOUT:-120}
   wait_for_api
   step "check that the cluster can spare $NODE_NAME"
-  read_node "$NODE_NAME" || die "the API does not say whether a Node $NODE_NAME exists"
+  find_node
   exists=$node_exists
   if is_replaced; then
     log "$NODE_NAME is another machine by now: nothing to do"

@@ -12,6 +12,12 @@ read_node() {
   parse_node "$text"
 }
 
+# find_node: read_node of this node, for which it waits: the API server may be restarting.
+find_node() {
+  wait_for "${NODE_TIMEOUT:-60}" "the API to say whether there is a Node $NODE_NAME" read_node "$NODE_NAME" ||
+    die "the API does not say whether there is a Node $NODE_NAME"
+}
+
 parse_node() {
   # shellcheck disable=SC2034 # the scripts that source this use them
   IFS='|' read -r node_exists node_cordoned node_marked node_provider node_address node_version node_pool node_limit node_ready node_message <<<"$1"

@@ -9,7 +9,7 @@ evict_pods() {
   step "drain"
   until ((SECONDS - start >= limit)); do
     # An API server that goes away meanwhile is no reason to give up a drain of hours.
-    wait_for 60 "the Node $NODE_NAME" read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+    find_node
     [[ $node_ready != Unknown ]] || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.

@@ -8,7 +8,7 @@ join_worker() {
   # The machine was configured a moment ago, so it answers.
   wait_for 120 "SSH to $NODE_NAME" worker_state || die "no SSH connection to $SSH_USER@$NODE_IP: $(complaint on_node true)"
   state=$(<"$FOLDER/state")
-  read_node "$NODE_NAME" || die "the API does not say whether a Node $NODE_NAME exists"
+  find_node
   if [[ $state == joined && -n $node_exists ]]; then
     log "$NODE_NAME has joined already"
     return
@@ -52,7 +52,7 @@ worker_state() {
 # A kubelet of another version is replaced on a drained node; `uncordon` ends that.
 upgrade_worker() {
   local from
-  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+  find_node
   from=$node_version
   [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
   step "upgrade from $from to $KUBERNETES_VERSION"

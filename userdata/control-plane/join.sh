@@ -24,8 +24,7 @@ join_cluster() {
 # the join hang at the health check.
 remove_predecessor() {
   step "look for an earlier machine of this name"
-  wait_for 60 "the Node $NODE_NAME, or the answer that there is none" read_node "$NODE_NAME" ||
-    die "the API does not say whether a Node $NODE_NAME exists"
+  find_node
   if [[ -n $node_exists && $node_ready == True && -n $node_address && $node_address != "$NODE_IP" ]]; then
     die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
   fi

@@ -35,7 +35,7 @@ configure_member() {
 
 # A Node that was deleted comes back when its kubelet starts, but without its role.
 register_node() {
-  read_node "$NODE_NAME" || die "the Node $NODE_NAME could not be read from the API"
+  find_node
   [[ -z $node_exists ]] || return 0
   step "register the Node again"
   systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service

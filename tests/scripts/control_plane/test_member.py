@@ -45,6 +45,13 @@ def test_an_api_that_pauses_is_no_reason_to_go_without_the_turn(
     assert taken == any("openstack-kubernetes-turn" in each["stdin"] for each in machine.recorded)
 
 
+def test_an_api_that_pauses_is_asked_again_for_the_node(make: Callable[..., Machine]) -> None:
+    machine = member(make())
+    machine.answer("get node demo-control-plane-0", status=1, times=2)
+    result = configure(machine)
+    assert result.status == 0, result
+
+
 def test_a_changed_configuration_is_stored_and_made_into_manifests(
     make: Callable[..., Machine],
 ) -> None:
