@@ -43,7 +43,7 @@ wait_for_pod() {
   local ended='' ends=0
   if ! WAIT_PAUSE=${WAIT_PAUSE:-1} wait_for "${RESTART_TIMEOUT:-240}" "$1 with its new configuration" \
     is_healthy_or_keeps_ending "$@" || ((ends >= 3)); then
-    die "$1 is not healthy with its new configuration; it last said: $(last_words_of "$1")" kubelet.service
+    die "$1 is not healthy with its new configuration$(last_words_of "$1")" kubelet.service
   fi
 }
 
@@ -72,8 +72,11 @@ last_ended_of() {
   printf '%s' "${ids%%$'\n'*}"
 }
 
+# last_words_of POD: what its last container said, if one has ended.
 last_words_of() {
-  complaint crictl logs --tail 3 "$(last_ended_of "$1")"
+  local id
+  id=$(last_ended_of "$1")
+  [[ -z $id ]] || printf '; it last said: %s' "$(complaint crictl logs --tail 3 "$id")"
 }
 
 # answers_healthz PORT

@@ -102,8 +102,10 @@ def test_a_component_that_does_not_start_gets_its_last_arguments_back(
     machine = with_bad_arguments(make(), pod)
     before = machine.read(POD_MANIFEST.format(pod))
     machine.answer(f"^curl .*:{port}/healthz", status=7)
+    machine.answer(f"^crictl ps .*Exited .*kube-{pod}", "")
     result = configure(machine)
     assert f"kube-{pod} is not healthy with its new configuration" in result.log
+    assert "it last said" not in result.log
     assert machine.read(POD_MANIFEST.format(pod)) == before
     # A control plane that joins would start with it.
     assert not machine.called("init phase upload-config")
