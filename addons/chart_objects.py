@@ -7,6 +7,11 @@ import pulumi_kubernetes as kubernetes
 from pulumi.resource import DependencyResource
 
 
+def is_object(args: pulumi.ResourceTransformArgs) -> bool:
+    """Tell whether a chart's transform is asked about an object: the chart itself has no kind."""
+    return "kind" in args.props
+
+
 class ChartObjects:
     """Every object that the engine registers for a chart.
 
@@ -19,13 +24,11 @@ class ChartObjects:
 
     def transform(self, args: pulumi.ResourceTransformArgs) -> None:
         """Remember an object; a transform of the chart that changes nothing."""
-        # A chart, unlike its objects, has no kind.
-        if "kind" in args.props:
+        if is_object(args):
             self._registered.append((args.name, args.type_))
 
     def of(self, chart: kubernetes.helm.v4.Chart) -> pulumi.Output[Sequence[pulumi.Resource]]:
         """Return the objects of the chart, which are known when all are registered."""
-
         registered = chart.resources.apply(lambda _: list(self._registered))
         urns: pulumi.Output[list[str]] = registered.apply(
             lambda each: pulumi.Output.all(

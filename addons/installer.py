@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from addons import chart, network_policies
-from addons.chart_objects import ChartObjects
+from addons.chart_objects import ChartObjects, is_object
 from config.merge import merge
 from config.models.addons import AddonsSettings
 
@@ -184,8 +184,8 @@ class Installer:
 
 def concealed(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Make the content of a chart's object secret: rendering forgets which values were secret."""
-    # The provider does this for Secrets itself. A chart, unlike its objects, has no kind.
-    if "kind" not in args.props or args.props["kind"] == "Secret":
+    # The provider does this for Secrets itself.
+    if not is_object(args) or args.props["kind"] == "Secret":
         return None
     props: dict[str, Any] = {
         key: value if key in ("apiVersion", "kind", "metadata") else pulumi.Output.secret(value)

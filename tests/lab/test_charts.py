@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +29,7 @@ def resources(program: Program) -> set[str]:
     return {each["urn"].partition("::")[2] for each in exported["deployment"]["resources"]}
 
 
-def test_an_object_of_a_crd_is_installed(program: Program, tmp_path: Path) -> None:
+def test_an_object_of_a_crd_is_installed(program: Program) -> None:
     program.up()
     assert any("VolumeSnapshotClass" in each for each in resources(program))
     assert program.up() == {}

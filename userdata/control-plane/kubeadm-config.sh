@@ -42,7 +42,7 @@ configure_kubeadm() {
 wait_for_pod() {
   local ended='' ends=0
   if ! WAIT_PAUSE=${WAIT_PAUSE:-1} wait_for "${RESTART_TIMEOUT:-240}" "$1 with its new configuration" \
-    is_healthy_or_keeps_ending "$@" || ((ends >= 3)); then
+    is_healthy_or_keeps_ending "$@" || keeps_ending; then
     die "$1 is not healthy with its new configuration$(last_words_of "$1")" kubelet.service
   fi
 }
@@ -53,6 +53,10 @@ is_healthy_or_keeps_ending() {
   ! is_healthy "$@" || return 0
   id=$(last_ended_of "$1")
   [[ -z $id || $id == "$2" || $id == "$ended" ]] || { ended=$id && ((++ends)); }
+  keeps_ending
+}
+
+keeps_ending() {
   ((ends >= 3))
 }
 
