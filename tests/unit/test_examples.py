@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+import versions
 from config.load import PROJECT, load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,6 +26,13 @@ def values(path: Path) -> dict[str, Any]:
 def test_an_example_loads(path: Path) -> None:
     stack = path.name.split(".")[1]
     assert load(values(path), stack).cluster_name == stack
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_sets_the_version_that_it_would_have_without(path: Path) -> None:
+    only_comments = path.name == "Pulumi.every-key.yaml"
+    expected = None if only_comments else versions.KUBERNETES_VERSION
+    assert values(path).get("kubernetesVersion") == expected
 
 
 def test_each_example_is_what_its_name_says() -> None:
