@@ -37,17 +37,20 @@ _IGNORED_ALERTS = (
 )
 
 
+# What a machine's own updates hold while they run (userdata/install/updates.sh).
+_UPDATES_LOCK = "/run/lock/openstack-kubernetes-updates"
 _CURL = "--silent --fail --output /dev/null --max-time 5 --cacert /etc/kubernetes/pki/ca.crt"
 
 
 def _sentinel(control_planes: Sequence[str]) -> str:
     """Return a command that is true on a node that needs a reboot, if the cluster can spare it.
 
-    Kured runs it on the host, before it takes its lock.
+    Kured runs it on the host, before it takes its lock. A package may ask for a reboot while dpkg
+    is still at work.
     """
     ready = f"curl {_CURL} https://$address:{ports.API}/readyz"
     return (
-        "sh -c 'test -f /var/run/reboot-required && "
+        f"sh -c 'test -f /var/run/reboot-required && flock -n {_UPDATES_LOCK} true && "
         f"for address in {' '.join(control_planes)}; do {ready} || exit 1; done'"
     )
 

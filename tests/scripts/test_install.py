@@ -450,6 +450,17 @@ class TestUpdates:
         machine.answer("^unattended-upgrade", does=f"import fcntl; fcntl.flock({lock})")
         install(machine, "updates")
 
+    def test_while_they_run_a_reboot_finds_their_lock(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        lock = machine.root / "run/lock/openstack-kubernetes-updates"
+        asked = f"flock --nonblock {lock} true"
+        machine.answer(
+            "^unattended-upgrade",
+            does=f"import subprocess\nsys.exit(not subprocess.run({asked.split()}).returncode)",
+        )
+        install(machine, "updates")
+        assert subprocess.run(asked.split(), check=False).returncode == 0
+
     @pytest.mark.skipif(not shutil.which("apt-config"), reason="no apt here")
     def test_apt_itself_takes_the_configuration(self, tmp_path: Path) -> None:
         before = 'Unattended-Upgrade::Origins-Pattern { "origin=Debian,label=Debian"; };\n'

@@ -39,6 +39,11 @@ update() {
     LOCK_TIMEOUT=${LOCK_TIMEOUT:-3600} lock
     apt_update
   )
+  # No reboot before the end: the kernel's package asks for one while dpkg is still at work, which
+  # inherits this lock. Gateways and kured look at it.
+  mkdir -p -- "$ROOT/run/lock"
+  exec 7>"$ROOT/run/lock/$UPDATES_UNIT"
+  flock 7
   # Ended in the middle, dpkg would need a person.
   COMMAND_TIMEOUT=14400 NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
     die "unattended-upgrade failed: see /var/log/unattended-upgrades"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -137,16 +138,17 @@ class TestValues:
         assert not re.fullmatch(ignored, "GatewayTookOver")
 
     @pytest.mark.parametrize(
-        ("required", "down", "reboots"),
+        ("required", "down", "updating", "reboots"),
         [
-            (True, "none", True),
-            (True, "10.8.0.21", False),
-            (True, "10.8.0.23", False),
-            (False, "none", False),
+            (True, "none", False, True),
+            (True, "10.8.0.21", False, False),
+            (True, "10.8.0.23", False, False),
+            (True, "none", True, False),
+            (False, "none", False, False),
         ],
     )
-    def test_no_node_reboots_while_a_control_plane_is_not_ready(
-        self, tmp_path: Path, required: bool, down: str, reboots: bool
+    def test_no_node_reboots_while_a_control_plane_is_not_ready_or_packages_are_updated(
+        self, tmp_path: Path, required: bool, down: str, updating: bool, reboots: bool
     ) -> None:
         run = install({"kured": {"enabled": True}}, control_plane_count=3)
         command = run.chart_values("kured")["configuration"]["rebootSentinelCommand"]
@@ -163,9 +165,13 @@ class TestValues:
         sentinel = tmp_path / "reboot-required"
         if required:
             sentinel.touch()
-        words = shlex.split(command.replace("/var/run/reboot-required", str(sentinel)))
+        command = command.replace("/var/run/reboot-required", str(sentinel))
+        words = shlex.split(command.replace("/run/lock/", f"{tmp_path}/"))
         path = f"{tmp_path}:{os.environ['PATH']}"
-        done = subprocess.run(words, env={"PATH": path}, check=False)
+        with (tmp_path / "openstack-kubernetes-updates").open("w") as lock:
+            if updating:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            done = subprocess.run(words, env={"PATH": path}, check=False)
         # Kured takes any other status for a fault of the command.
         assert done.returncode == (0 if reboots else 1)
         if reboots:
