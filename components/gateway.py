@@ -11,7 +11,7 @@ from components.context import Context
 from components.key_pair import KeyPair
 from components.login import MachineLogin
 from components.machine import Machine, MachineArgs, server_group
-from components.node_folder import reboot_variables
+from components.node_folder import proxy_files, reboot_variables
 from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
@@ -226,7 +226,11 @@ class Gateway(pulumi.ComponentResource):
             f"{login.name}-configure",
             "gateway/gateway.sh configure",
             target=connection(login.to),
-            files={**scripts("lib", "install", "gateway"), **self._files(index)},
+            files={
+                **scripts("lib", "install", "gateway"),
+                **self._files(index),
+                **proxy_files(self._context.cluster),
+            },
             triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
                 self._child, pulumi.ResourceOptions(depends_on=after)

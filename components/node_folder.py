@@ -75,14 +75,19 @@ def reboot_variables(window: Kured) -> dict[str, str]:
 
 def node_files(cluster: Cluster, ca_certificate: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
     """CA certificate, containerd's drop-ins and mirrors, the HTTP proxy."""
-    files: dict[str, pulumi.Input[str]] = {"ca.crt": ca_certificate}
+    files: dict[str, pulumi.Input[str]] = {"ca.crt": ca_certificate, **proxy_files(cluster)}
     for name, text in cluster.containerd.drop_ins.items():
         files[f"containerd/{name}"] = text
     for host, mirrors in cluster.registry_mirrors.items():
         files[f"containerd/certs.d/{host}/hosts.toml"] = _hosts_toml(host, mirrors)
-    if cluster.http_proxy is not None:
-        files["proxy.env"] = _proxy_env(cluster, cluster.http_proxy)
     return files
+
+
+def proxy_files(cluster: Cluster) -> dict[str, str]:
+    """The HTTP proxy, for every machine; its URL may contain a password."""
+    if cluster.http_proxy is None:
+        return {}
+    return {"proxy.env": _proxy_env(cluster, cluster.http_proxy)}
 
 
 def _hosts_toml(host: str, mirrors: Sequence[str]) -> str:
