@@ -124,7 +124,9 @@ def loader(script: str, *, lock: str, seconds: int, turn: str | None = None) -> 
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
         """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; cd "$d"; """
-        f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -w {seconds} 9; "
+        f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -n 9 || {{ "
+        "echo another run is at work on this machine: waiting for it to end >&2; "
+        f"flock -w {seconds} 9 || {{ echo it did not end within {seconds} s >&2; exit 1; }}; }}; "
         f"{wait}timeout --kill-after=30 {seconds} bash ./{script} 8>&- 9>&-"
     )
     return f"sudo -n bash -c {shlex.quote(line)}"

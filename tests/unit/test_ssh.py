@@ -56,6 +56,19 @@ def test_a_script_that_hangs_is_killed(shell: dict[str, str], tmp_path: Path) ->
     assert run({"main.sh": "exec sleep 60\n"}, shell, tmp_path, seconds=1).returncode == 124
 
 
+def test_a_script_says_that_it_waits_for_an_earlier_run_and_ends_with_its_time(
+    shell: dict[str, str], tmp_path: Path
+) -> None:
+    with (tmp_path / f"openstack-kubernetes-test-{os.getpid()}").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        result = run({"main.sh": f"touch {tmp_path}/ran\n"}, shell, tmp_path, seconds=1)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "another run is at work on this machine: waiting for it to end\nit did not end within 1 s\n"
+    )
+    assert not (tmp_path / "ran").exists()
+
+
 def in_turn(name: str, tmp_path: Path) -> str:
     """The line of a resource's script that waits for the others of its turn."""
     line = loader("main.sh go", lock=name, seconds=60, turn="drain-worker-0")
