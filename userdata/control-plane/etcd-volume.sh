@@ -46,10 +46,10 @@ mount_etcd_volume() {
   mkdir -p -- "$ETCD_DATA"
   ! mountpoint --quiet "$ETCD_DATA" || return 0
   wait_for 120 "the file system $uuid" volume_with "$uuid" >/dev/null ||
-    die "no device holds the file system $uuid: is the etcd volume attached?"
+    die "no device holds the file system $uuid: is the etcd volume attached? Once it is: systemctl start kubelet"
   device=$(volume_with "$uuid")
   block_folder_below
-  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device must be repaired by hand: e2fsck $device"
+  e2fsck -p "$device" >&2 || (($? == 1)) || die "the file system on $device must be repaired by hand: e2fsck $device && systemctl start kubelet"
   mount -o noatime "$device" "$ETCD_DATA" || die "cannot mount $device on $ETCD_DATA"
   chmod 0700 "$ETCD_DATA"
 }

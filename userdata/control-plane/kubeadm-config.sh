@@ -95,7 +95,10 @@ keep_manifests() {
   rm -rf -- "$LAST_MANIFESTS" "$LAST_MANIFESTS.new"
   mkdir -- "$LAST_MANIFESTS.new"
   cp -- "${paths[@]}" "$LAST_MANIFESTS.new"
+  # A power cut would leave the copies empty.
+  sync -- "$LAST_MANIFESTS.new"/* "$LAST_MANIFESTS.new"
   mv -- "$LAST_MANIFESTS.new" "$LAST_MANIFESTS"
+  sync -- "$STATE_DIR"
   at_exit put_manifests_back
 }
 
@@ -111,10 +114,11 @@ put_manifests_back() {
   rm -rf -- "$LAST_MANIFESTS"
 }
 
-# A run that was killed while it tried new manifests has not put the last ones back.
+# A run that was killed while it tried new manifests has not put the last ones back. After a power cut
+# the API server is still starting.
 settle_manifests() {
   [[ -d $LAST_MANIFESTS ]] || return 0
-  ! own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
+  ! wait_for "${OWN_API_TIMEOUT:-60}" "the API server of this machine" own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
   put_manifests_back
 }
 

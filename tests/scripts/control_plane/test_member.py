@@ -164,6 +164,21 @@ def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_
     assert not machine.has(f"{STATE}/manifests")
 
 
+def test_after_a_power_cut_an_api_server_that_still_starts_keeps_its_new_arguments(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.environment["OWN_API_TIMEOUT"] = "30"
+    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        machine.place(f"{STATE}/manifests/{pod}.yaml", "last\n")
+    machine.answer("member list", MEMBERS + OWN_MEMBER)
+    machine.answer(f"^curl .*{MINE}:6443/readyz", status=7, times=3)
+    result = configure(machine)
+    assert result.status == 0, result
+    assert "continues with its last manifests" not in result.log
+    assert not machine.has(f"{STATE}/manifests")
+
+
 def test_the_last_manifests_stay_until_they_are_back(make: Callable[..., Machine]) -> None:
     machine = member(make())
     for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
