@@ -468,6 +468,17 @@ def test_all_trust_then_control_planes_issue_then_the_kubelets_follow(gateway: M
     assert set(sent) == {NEW["ca"].certificate}
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_metrics_server_is_left_out_only_where_the_api_says_that_there_is_none(
+    gateway: Machine, status: int
+) -> None:
+    gateway.answer("get deployment metrics-server", status=status)
+    result = rotate(gateway)
+    assert result.status == status, result
+    assert not gateway.called("patch deployment")
+    assert ("the next pulumi up continues" in result.log) == (status == 1)
+
+
 def test_everyone_is_asked_before_anyone_forgets(gateway: Machine) -> None:
     result = rotate(gateway, "forget")
     assert result.status == 0, result

@@ -217,6 +217,14 @@ def test_configure_again_takes_the_clusters_kubelet_settings(worker: Machine) ->
     assert worker.called("systemctl restart kubelet")
 
 
+def test_configure_waits_for_an_api_server_that_restarts(worker: Machine) -> None:
+    joined(worker)
+    worker.environment["RESTART_TIMEOUT"] = "20"
+    worker.answer("kubelet-config", status=1, times=3)
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    assert len(worker.called("kubelet-config")) == 4
+
+
 @pytest.mark.parametrize("verb", ["join", "configure"])
 def test_only_root_reads_the_kubelets_configuration(worker: Machine, verb: str) -> None:
     done = join(worker) if verb == "join" else joined(worker).run("worker/worker.sh", verb)

@@ -79,7 +79,10 @@ refuse_failed() {
 
 # It reads whom it trusts when it starts, and asks all kubelets. One that has started since is left alone.
 restart_metrics_server() {
-  kube -n kube-system get deployment metrics-server -o name >/dev/null 2>&1 || return 0
+  local installed
+  installed=$(kube -n kube-system get deployment metrics-server --ignore-not-found -o name) ||
+    die "the API does not say whether there is a metrics-server. $CONTINUES"
+  [[ -n $installed ]] || return 0
   wait_for 120 "the pods' copy of the new CA" pods_get_authority ||
     die "the ConfigMap kube-root-ca.crt does not have the new CA: do the controller managers run?"
   kube -n kube-system patch deployment metrics-server --patch \

@@ -60,7 +60,9 @@ drain() {
   if [[ $ROLE == control-plane ]]; then
     hand_over_leadership
     step "remove the etcd member"
-    remove_etcd_member || die "the etcd member of $NODE_NAME could not be removed"
+    # Another control plane may be renewing its certificates; etcd refuses changes for seconds then.
+    wait_for 120 "etcd on another control plane" remove_etcd_member ||
+      die "the etcd member of $NODE_NAME could not be removed"
   fi
   reset_machine || die "kubeadm reset failed on $NODE_NAME: the reason is above"
   if [[ $fence == true ]]; then
@@ -68,8 +70,13 @@ drain() {
     return
   fi
   step "delete the Node"
-  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the Node $NODE_NAME could not be deleted"
+  wait_for "${NODE_TIMEOUT:-60}" "the API to delete the Node $NODE_NAME" delete_node ||
+    die "the Node $NODE_NAME could not be deleted"
   log "$NODE_NAME is out of the cluster"
+}
+
+delete_node() {
+  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null
 }
 
 # The kubelet ends no pod, so a drain would wait forever. The machine may be isolated and write to its
@@ -128,16 +135,17 @@ machine_is_reset=false
 # reset_machine: once. Status 1 if it should have been reset, and was not.
 reset_machine() {
   [[ $reset_was_tried == false ]] || return 0
+  local missing
   step "kubeadm reset on $NODE_NAME"
   reset_was_tried=true
   if [[ -n ${PROVIDER_ID:-} ]] && ! is_same_machine; then
     log "the machine at $NODE_IP cannot be reached, or is another one by now: not reset"
-  elif ! on_node true </dev/null 2>/dev/null; then
+  elif ! missing=$(on_node "test -e $SCRIPTS_DIR/$ROLE/$ROLE.sh || echo missing" </dev/null 2>/dev/null); then
     log "no SSH connection to $NODE_IP: $(complaint on_node true)"
     # One that is alive would register its Node again when its kubelet starts.
     [[ $alive == false ]] || return
     log "the machine is considered dead and not reset"
-  elif ! on_node test -e "$SCRIPTS_DIR/$ROLE/$ROLE.sh" </dev/null; then
+  elif [[ -n $missing ]]; then
     log "the machine was never configured: nothing to reset"
   else
     on_node_script reset </dev/null || return

@@ -27,7 +27,8 @@ PINNED_VOLUMES='{{range $volume := .items}}{{if and .spec.claimRef .spec.nodeAff
 # wait_for_volumes ALIVE: a dead node, `false`, cannot detach anything itself.
 wait_for_volumes() {
   step "wait for volumes to detach"
-  daemon_volumes=$(volumes_of_daemons) || die "the volumes of the DaemonSets on $NODE_NAME could not be read from the API"
+  wait_for "${NODE_TIMEOUT:-60}" "the API to list the volumes of DaemonSets" read_daemon_volumes ||
+    die "the volumes of the DaemonSets on $NODE_NAME could not be read from the API"
   wait_for "${DETACH_TIMEOUT:-300}" "the volumes of $NODE_NAME to detach" volumes_are_detached && return
   [[ $1 == false ]] ||
     die "volumes are still attached to $NODE_NAME: $(complaint volumes_left). See kubectl get volumeattachments, and openstack volume list --status detaching"
@@ -46,6 +47,10 @@ volumes_left() {
   while read -r node volume; do
     [[ $node != "$NODE_NAME" || " $daemon_volumes " == *" $volume "* ]] || printf '%s\n' "$volume"
   done <<<"$attached"
+}
+
+read_daemon_volumes() {
+  daemon_volumes=$(volumes_of_daemons)
 }
 
 # volumes_of_daemons: the volumes of the DaemonSets' pods on this node, in one line. A drain leaves

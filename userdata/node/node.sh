@@ -82,7 +82,10 @@ refresh_kubelet_config() {
   before=$(sha256sum <"$config")
   [[ ! -e $pending ]] || before='' # an earlier run was interrupted: it may not have restarted the kubelet
   : >"$pending"
-  run kubeadm upgrade node phase kubelet-config || die "the kubelet's configuration could not be read from the cluster" kubelet.service
+  # kubeadm itself asks for a third of a second, and the API server may be restarting.
+  WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "${RESTART_TIMEOUT:-180}" "the cluster's kubelet configuration" \
+    run kubeadm upgrade node phase kubelet-config ||
+    die "the kubelet's configuration could not be read from the cluster" kubelet.service
   remove_kubeadm_copies
   hide_kubelet_config
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then

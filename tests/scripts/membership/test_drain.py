@@ -118,6 +118,23 @@ def test_the_node_of_a_living_machine_that_is_no_server_stays_until_it_is_reset(
     assert not machine.called("delete node")
 
 
+def test_a_connection_that_is_lost_is_not_taken_for_a_machine_that_was_never_configured(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("^ssh .*test -e", status=255)
+    result = drain(machine)
+    assert result.status == 1
+    assert "no SSH connection to 10.8.0.41" in result.log
+    assert not machine.called("delete node")
+    machine.answer("^ssh .*test -e", "missing\n")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "never configured" in result.log
+    assert not machine.called("worker.sh reset")
+    assert machine.called("delete node")
+
+
 @pytest.mark.parametrize("provider_id", ["", SERVER])
 def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_fence_and_no_word(
     make: Callable[..., Machine], provider_id: str
@@ -455,6 +472,19 @@ def test_the_etcd_member_is_removed_before_its_machine_is_reset(
         "delete node demo-control-plane-2",
     )  # fmt: skip
     assert not any(" exec etcd-c " in line for line in machine.calls)
+
+
+@pytest.mark.parametrize("request_", ["get pods .*go-template", "member remove", "delete node"])
+def test_requests_at_the_end_of_a_drain_are_repeated(
+    make_control_plane: Callable[..., Machine], request_: str
+) -> None:
+    machine = make_control_plane()
+    # Both of the other members are asked.
+    machine.answer(request_, status=1, times=2)
+    result = drain(machine)
+    assert result.status == 0, result
+    assert machine.called("member remove 23")
+    assert machine.called("delete node")
 
 
 def endpoint_status(last: int, *, leads: bool) -> str:
