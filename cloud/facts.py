@@ -37,6 +37,7 @@ class Server:
     name: str
     cores: int
     memory: int
+    id: str = ""
     cluster_id: str = ""
     """The ID of its cluster, which is in its metadata."""
     error: str | None = None
@@ -121,6 +122,8 @@ class Facts:
     volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of this project's volumes, by their names."""
     types_of_volumes: Mapping[str, str] = field(default_factory=dict)
+    boot_volumes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in GiB of the volumes that servers boot from, by the servers' IDs."""
     routers: frozenset[str] = frozenset()
     """Names of this project's routers."""
     security_groups: Mapping[str, int] = field(default_factory=dict)

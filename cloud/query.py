@@ -123,6 +123,7 @@ def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
                 name=each.name,
                 cores=each.flavor.vcpus,
                 memory=each.flavor.ram,
+                id=each.id,
                 cluster_id=marks.cluster_of(each) or "",
                 error=(each.fault or {}).get("message", "") if each.status == "ERROR" else None,
             )
@@ -251,6 +252,12 @@ def _volumes(cloud: Connection, cluster: Cluster) -> Some:
         "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
         "volumes": {each.name: each.size for each in volumes},
         "types_of_volumes": {each.name: each.volume_type for each in volumes if each.volume_type},
+        "boot_volumes": {
+            attachment["server_id"]: each.size
+            for each in volumes
+            if each.is_bootable
+            for attachment in each.attachments
+        },
         "limits": _limits(
             {
                 "volumes": (limits.max_total_volumes, limits.total_volumes_used),

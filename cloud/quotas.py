@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from cloud.facts import Facts, Flavor
+from cloud.facts import Facts, Flavor, Server
 from cloud.roles import Role, roles
 from config.models.cluster import Cluster
 from config.security_groups import ROLES, rules
@@ -22,16 +22,15 @@ def needs(cluster: Cluster, facts: Facts) -> dict[str, int]:
     flavors = {flavor.name: flavor for flavor in facts.flavors or ()}
     planned = {name: role for role in roles(cluster) for name in role.names(cluster)}
     there = {server.name: server for server in facts.servers if server.name in planned}
-    new = {name: role for name, role in planned.items() if name not in there}
     return {
-        "instances": len(new),
+        "instances": len(planned.keys() - there.keys()),
         "cores": _total(planned, flavors, "cores") - sum(s.cores for s in there.values()),
         "memory": _total(planned, flavors, "memory") - sum(s.memory for s in there.values()),
         "serverGroups": len(
             {cluster.node_name(role.group, 0).removesuffix("-0") for role in roles(cluster)}
             - facts.server_groups
         ),
-        **_volumes(cluster, facts, new),
+        **_volumes(cluster, facts, planned, there),
         **_network(cluster, facts, planned),
     }
 
@@ -41,17 +40,27 @@ def _total(planned: Mapping[str, Role], flavors: Mapping[str, Flavor], attribute
     return sum(getattr(flavor, attribute) for flavor in known)
 
 
-def _volumes(cluster: Cluster, facts: Facts, new: Mapping[str, Role]) -> dict[str, int]:
+def _volumes(
+    cluster: Cluster, facts: Facts, planned: Mapping[str, Role], there: Mapping[str, Server]
+) -> dict[str, int]:
     # Boot volumes have no name; each comes and goes with its server.
-    sizes = [role.servers.volume.size for role in new.values() if role.servers.volume]
-    sizes += [
+    boot = {name: r.servers.volume.size for name, r in planned.items() if r.servers.volume}
+    had = {
+        name: facts.boot_volumes[server.id]
+        for name, server in there.items()
+        if name in boot and server.id in facts.boot_volumes
+    }
+    more = [
         size
         for role in roles(cluster)
         for name in role.names(cluster)
         for purpose, size in role.more_volumes.items()
         if f"{name}-{purpose}" not in facts.volumes
     ]
-    return {"volumes": len(sizes), "gigabytes": sum(sizes)}
+    return {
+        "volumes": len(boot) - len(had) + len(more),
+        "gigabytes": sum(boot.values()) - sum(had.values()) + sum(more),
+    }
 
 
 def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dict[str, int]:

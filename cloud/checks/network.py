@@ -35,8 +35,6 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     networks = [network for network in facts.networks if network.name == wanted.network]
     names = {network.name for network in facts.networks}
     yield from unknown("existingNetwork.network", wanted.network, names, "network")
-    if wanted.router is not None:
-        yield from unknown("existingNetwork.router", wanted.router, facts.routers, "router")
     if len(networks) > 1:
         problem = f"is the name of {len(networks)} networks; rename all but one"
         yield Fault("existingNetwork.network", wanted.network, problem)
@@ -46,7 +44,16 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
     if subnet := of_network.get(wanted.subnet):
+        yield from _pods_have_other_addresses(subnet, cluster)
         yield from _addresses_are_free(subnet, cluster, facts)
+
+
+def _pods_have_other_addresses(subnet: Subnet, cluster: Cluster) -> Iterator[Fault]:
+    # Workers have addresses anywhere in the subnet, not only in hostCidr.
+    for key, network in (("podCidr", cluster.pod_cidr), ("serviceCidr", cluster.service_cidr)):
+        if network.overlaps(subnet.cidr):
+            problem = f"overlaps the subnet {subnet.name} ({subnet.cidr}); choose another network"
+            yield Fault(key, network, problem)
 
 
 def _fixed_addresses(cluster: Cluster) -> dict[IPv4Address, str]:
@@ -111,9 +118,15 @@ def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     free = [str(each.address) for each in facts.floating_ips if each.port is None]
     choice = f"set a free one ({some(free)}), or " if free else ""
     choice += "remove the key to get a new one"
-    if wanted not in by_address:
+    if (found := by_address.get(wanted)) is None:
         yield Fault("floatingIp", wanted, f"this project has no such floating IP; {choice}")
-    elif by_address[wanted].port not in (None, ours):
-        port = by_address[wanted].port
-        holder = f"the port {port}" if port else "a port without a name"
+    elif found.port not in (None, ours):
+        holder = f"the port {found.port}" if found.port else "a port without a name"
         yield Fault("floatingIp", wanted, f"is in use by {holder}; {choice}")
+    elif found.port is None and cluster.existing_network is None:
+        # One that the cluster has already keeps it in its network: see `cloud.checks.immutable`.
+        names = {network.id: network.name for network in facts.networks or ()}
+        of = names.get(found.network_id, cluster.external_network)
+        if of != cluster.external_network:
+            problem = f"is an address of {of}, not of externalNetwork ({cluster.external_network})"
+            yield Fault("floatingIp", wanted, f"{problem}; {choice}")

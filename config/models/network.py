@@ -12,8 +12,6 @@ class ExistingNetwork(Settings):
     """Name of the network."""
     subnet: Name
     """Name of the subnet; it must contain `hostCidr`."""
-    router: Name | None = None
-    """Name of the router between the subnet and `externalNetwork`; only checked for existence."""
 
 
 class Dns(Settings):

@@ -186,6 +186,14 @@ class TestFloatingIp:
     def test_the_clusters_own_is_kept(self) -> None:
         assert self.told("demo-vip") == []
 
+    def test_one_of_another_network_is_refused(self) -> None:
+        networks = (*(CLOUD.networks or ()), CloudNetwork(id="9", name="office", external=True))
+        found = FloatingIp(address=self.ADDRESS, network_id="9")
+        facts = replace(CLOUD, networks=networks, floating_ips=(found,))
+        (line,) = told(facts, floatingIp=str(self.ADDRESS))
+        assert "is an address of office, not of externalNetwork (public)" in line
+        assert told(facts, floatingIp=str(self.ADDRESS), externalNetwork="office") == []
+
     @pytest.mark.parametrize(
         ("port", "holder"), [("web", "the port web"), ("", "a port without a name")]
     )
@@ -462,10 +470,15 @@ class TestExistingNetwork:
         assert "the address of demo-vip, but the subnet's router has it" in lines[0]
 
     def test_names_are_checked(self) -> None:
-        existing = {"network": "tennant", "subnet": "x", "router": "edge"}
-        lines = told(existingNetwork=existing)
+        lines = told(existingNetwork={"network": "tennant", "subnet": "x"})
         assert "existingNetwork.network = tennant: no such network; did you mean tenant?" in lines
-        assert "existingNetwork.router = edge: no such router; this project sees no router" in lines
+
+    def test_pods_and_services_must_not_have_addresses_of_its_machines(self) -> None:
+        wide = {"cidr": IPv4Network("10.96.0.0/11"), "pools": (), "router": None}
+        (line,) = self.told("10.97.0.0/26", **wide)
+        assert line.startswith("serviceCidr = 10.96.0.0/16: overlaps the subnet tenant-v4")
+        (line,) = self.told("10.240.0.0/26", **{**wide, "cidr": IPv4Network("10.240.0.0/12")})
+        assert line.startswith("podCidr = 10.244.0.0/16: overlaps the subnet tenant-v4")
 
 
 def test_a_cloud_without_cinder_or_octavia_says_what_to_switch_off() -> None:
@@ -530,11 +543,21 @@ class TestQuotas:
             cluster(controlPlane={"volume": {"size": 20}, "etcdVolume": {"size": 10}}),
             replace(
                 CLOUD,
-                servers=self.there("demo-control-plane-0"),
+                servers=(Server(name="demo-control-plane-0", id="s", cores=2, memory=4096),),
+                boot_volumes={"s": 20},
                 volumes={"demo-control-plane-0-etcd": 10},
             ),
         )
         assert (got["volumes"], got["gigabytes"]) == (4, 60)
+
+    def test_new_boot_volumes_of_servers_that_exist_are_counted(self) -> None:
+        one, other = (
+            Server(name=f"demo-worker-{i}", id=str(i), cores=2, memory=4096) for i in range(2)
+        )
+        facts = replace(CLOUD, servers=(one, other), boot_volumes={"0": 20})
+        got = needs(cluster(worker={"volume": {"size": 50}}), facts)
+        # The first one grows, the second one booted from its flavor's disk.
+        assert (got["volumes"], got["gigabytes"]) == (1, 80)
 
     def test_security_groups_are_counted_with_their_rules(self) -> None:
         pool = {"name": "metal", "machines": [MACHINE]}
@@ -574,6 +597,26 @@ class TestQuotas:
     def test_a_pool_must_fit_into_its_server_group(self) -> None:
         (line,) = self.told({"serverGroupMembers": (10, 0)}, workerCount=11)
         assert line.startswith("workerCount = 11: a server group may have 10 members")
+
+
+def test_the_volumes_that_servers_boot_from_are_known_by_the_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def volume(server_id: str, *, bootable: bool) -> SimpleNamespace:
+        attachments = [{"server_id": server_id}] if server_id else []
+        return SimpleNamespace(
+            name="", size=20, volume_type="ssd", is_bootable=bootable, attachments=attachments
+        )
+
+    connection = MagicMock()
+    connection.image.images.return_value = []
+    connection.block_storage.volumes.return_value = [
+        volume("s", bootable=True),
+        volume("s", bootable=False),
+        volume("", bootable=True),
+    ]
+    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+    assert query(MagicMock(), cluster(), warn=lambda _: None).boot_volumes == {"s": 20}
 
 
 class TestUnavailableZones:
