@@ -7,7 +7,7 @@ import versions
 from components.addons import Addons
 from components.context import Context
 from components.control_plane import ControlPlane
-from components.credential import cloud_configs, cloud_credential
+from components.credential import cloud_configs
 from components.destroy import keep_volumes, protect
 from components.gateway import Gateway
 from components.network import Network
@@ -47,7 +47,7 @@ context = Context(
 )
 gateway = Gateway(f"{name}-gateway", context)
 nodes = NodeContext.behind(gateway, context)
-configs = cloud_configs(context, cloud_credential(cluster))
+configs = cloud_configs(context)
 control_plane = ControlPlane(f"{name}-control-plane", nodes, cloud_configs=configs, secrets=secrets)
 pools = [
     WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)

@@ -12,6 +12,7 @@ import yaml
 from httpx import codes
 
 from addons.http_client import NoAnswerError, request
+from config.errors import without_password
 from config.models.addons import AddonsSettings
 
 _TIMEOUT_SECONDS = 10.0
@@ -67,7 +68,8 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, online: bool) ->
         faults = _unreachable(charts, mirror)
         advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
     if faults:
-        raise ChartError("\n  ".join(["charts not available:", *faults, advice]))
+        message = "\n  ".join(["charts not available:", *faults, advice])
+        raise ChartError(without_password(message))
 
 
 def _is_oci(repository: str) -> bool:

@@ -63,8 +63,19 @@ def _name(cluster: Cluster, rules: Sequence[AccessRule]) -> str:
     return "-".join(parts)
 
 
-def cloud_configs(context: Context, credential: Credential) -> dict[str, CloudConfig]:
-    """Return the configuration of each enabled program that logs in, by the program's name."""
+def cloud_configs(context: Context) -> dict[str, CloudConfig]:
+    """Return the configuration of each enabled program that logs in, by the program's name.
+
+    They share a credential, which is not created where none of them is enabled.
+    """
+    settings = context.cluster.addons
+    if not (settings.cloud_controller_manager.enabled or settings.cinder_csi.enabled):
+        return {}
+    return configs_with(context, cloud_credential(context.cluster))
+
+
+def configs_with(context: Context, credential: Credential) -> dict[str, CloudConfig]:
+    """Return these configurations, with a given credential."""
     settings = context.cluster.addons
     configs: dict[str, CloudConfig] = {}
     if settings.cloud_controller_manager.enabled:

@@ -54,8 +54,13 @@ class ConfigError(pulumi.RunError):
 
 def shown(value: object) -> str:
     """A value as messages show it: short, on one line, without passwords."""
-    text = _PASSWORD.sub(r"\1:***@", " ".join(str(value).split()))
+    text = without_password(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def without_password(text: str) -> str:
+    """The text, without the passwords of its URLs."""
+    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def _printable(text: str) -> str:

@@ -17,6 +17,11 @@ def credential(**settings: Any) -> Recorded:
     return run(settings).one(KIND, "demo")
 
 
+def test_there_is_none_where_no_program_logs_in() -> None:
+    off = {"cloudControllerManager": {"enabled": False}, "cinderCsi": {"enabled": False}}
+    assert run({"addons": {**MINIMAL["addons"], **off}}).all(KIND) == {}
+
+
 def allowed(service: str, method: str, path: str, *, load_balancers: bool = False) -> bool:
     """Whether a rule allows the request, as keystonemiddleware compares them."""
     return any(

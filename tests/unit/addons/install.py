@@ -14,7 +14,7 @@ import pulumi
 from addons import cloud_controller_manager
 from addons.cloud_conf import Credential
 from components.addons import Addons
-from components.credential import cloud_configs
+from components.credential import configs_with
 from components.kubeadm_files import cloud_config_files
 from config.load import Secrets, load
 from tests.unit.engine import CLUSTER_ID, MINIMAL, Cloud, Recorder, Run
@@ -133,7 +133,7 @@ def install(
             endpoint=pulumi.Output.from_input("https://203.0.113.7:6443"),
             memberships=[("demo-control-plane-0", membership)],
         )
-        configs = cloud_configs(context, credential)
+        configs = configs_with(context, credential)
         for path, text in cloud_config_files(configs).items():
             pulumi.Output.from_input(text).apply(partial(recorded.files.__setitem__, path))
         addons = Addons(

@@ -185,6 +185,15 @@ class TestChartSource:
         with pytest.raises(chart.ChartError, match=r"typo/index.yaml does not exist"):
             chart.check(charts(wrong), wrong, online=True)
 
+    def test_the_password_of_a_repository_is_in_no_message(self, repository: str) -> None:
+        for path in ("listed", "typo"):
+            url = f"{repository.replace('://', '://user:hidden@')}/{path}"
+            mirror = self.settings(chartRepository=url)
+            with pytest.raises(chart.ChartError) as caught:
+                chart.check(charts(mirror), mirror, online=True)
+            assert "user:***@" in str(caught.value)
+            assert "hidden" not in str(caught.value)
+
     @pytest.mark.parametrize("scheme", ["http", "oci"])
     def test_a_repository_that_cannot_be_reached_is_one_clear_error(self, scheme: str) -> None:
         gone = self.settings(chartRepository=f"{scheme}://127.0.0.1:1/charts")
