@@ -26,7 +26,7 @@ def install(
     settings: Ingress,
     *,
     address: pulumi.Input[str],
-    trusted_cidrs: Sequence[str],
+    trusted_cidrs: Sequence[pulumi.Input[str]],
     monitored: bool,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:

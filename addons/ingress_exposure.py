@@ -21,7 +21,7 @@ class IngressExposure:
     # The floating IP of the gateways, which an Ingress shows as its address.
     address: pulumi.Input[str]
     # Senders that may name the client of a connection, by the PROXY protocol.
-    trusted_cidrs: Sequence[str]
+    trusted_cidrs: Sequence[pulumi.Input[str]]
     # Whether the Prometheus operator is installed.
     monitored: bool
 

@@ -66,7 +66,12 @@ def install(
     """Install the server, then the collectors."""
     # The collectors read log files of the host.
     namespace = installer.namespace(
-        NAMESPACE, after=after, security="privileged", admitted=[federation.NAMESPACE]
+        NAMESPACE,
+        after=after,
+        security="privileged",
+        admitted=[federation.NAMESPACE],
+        # The volume with the logs would go with it.
+        keep=True,
     )
     server = installer.chart(
         CHART,

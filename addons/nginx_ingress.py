@@ -36,7 +36,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "proxy-protocol": "True",
         "real-ip-header": "proxy_protocol",
-        "set-real-ip-from": ",".join(exposure.trusted_cidrs),
+        "set-real-ip-from": pulumi.Output.all(*exposure.trusted_cidrs).apply(",".join),
     }
     if not exposure.octavia:
         # A Service of type NodePort has no address that Ingresses could copy.

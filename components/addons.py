@@ -192,8 +192,9 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.ingress,
                 address=self._context.gateway.floating_ip,
-                # A node port hides the sender behind an address of the node, also its pod one.
-                trusted_cidrs=[str(cluster.host_cidr), str(cluster.pod_cidr)],
+                # A node port hides the sender behind an address of the node, also its pod one; a
+                # load balancer of the cloud has another one of the subnet.
+                trusted_cidrs=[self._context.network.subnet_cidr, str(cluster.pod_cidr)],
                 monitored=settings.monitoring.enabled,
                 after=after_monitoring,
             )

@@ -22,6 +22,8 @@ class Network(pulumi.ComponentResource):
 
     network_id: pulumi.Output[str]
     subnet_id: pulumi.Output[str]
+    # Of all machines; `hostCidr` is all or a part of it.
+    subnet_cidr: pulumi.Input[str]
     mtu: pulumi.Output[int]
     external_network_id: pulumi.Output[str]
     security_groups: Mapping[str, openstack.networking.SecGroup]
@@ -71,7 +73,7 @@ class Network(pulumi.ComponentResource):
         network = openstack.networking.get_network_output(name=existing.network)
         subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
-        self._subnet_cidr: pulumi.Input[str] = subnet.cidr
+        self.subnet_cidr = subnet.cidr
         self.ready = ()
 
     def _create(self) -> None:
@@ -105,7 +107,7 @@ class Network(pulumi.ComponentResource):
         )
         self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
         self.anchor = network
-        self._subnet_cidr = str(addresses.network)
+        self.subnet_cidr = str(addresses.network)
         self.ready = (interface,)
 
     def _security_groups(self) -> dict[str, openstack.networking.SecGroup]:
@@ -122,7 +124,7 @@ class Network(pulumi.ComponentResource):
         }
         for rule in rules(self._cluster):
             from_group = rule.source in groups
-            prefix = self._subnet_cidr if rule.source == SUBNET else rule.source
+            prefix = self.subnet_cidr if rule.source == SUBNET else rule.source
             openstack.networking.SecGroupRule(
                 f"{self._name}-{rule.key}",
                 security_group_id=groups[rule.role].id,

@@ -1,13 +1,12 @@
 """The monitoring add-on: Prometheus, Alertmanager and Grafana by kube-prometheus-stack."""
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_tls as tls
+import pulumi_random as random
 
 import versions
 from addons import crds, ingress_exposure, kured, logging
@@ -143,6 +142,8 @@ def install(
         after=after,
         security="privileged",
         admitted=[ingress_exposure.NAMESPACE, kured.NAMESPACE],
+        # The volumes with the metrics would go with it.
+        keep=True,
     )
     rights = narrow_roles.operator(installer, NAMESPACE, after=[namespace])
     chart = installer.chart(
@@ -211,18 +212,12 @@ def _dashboards(
 
 
 def _grafana_login(installer: Installer) -> pulumi.Output[dict[str, str]]:
-    # Derived from a generated key: the TLS provider has no plain random values.
-    key = tls.PrivateKey(
+    password = random.RandomBytes(
         f"{installer.name}-{GRAFANA_SECRET}",
-        algorithm="ED25519",
+        length=16,
         opts=pulumi.ResourceOptions(parent=installer.parent),
     )
-    return key.private_key_pem.apply(
-        lambda pem: {
-            "admin-user": "admin",
-            "admin-password": hashlib.sha256(pem.encode()).hexdigest()[:32],
-        }
-    )
+    return password.hex.apply(lambda text: {"admin-user": "admin", "admin-password": text})
 
 
 def _volume(settings: Monitoring, size: str) -> dict[str, Any]:

@@ -414,14 +414,20 @@ def test_nginx_can_take_traefiks_place(cluster: Cluster, base: dict[str, Any]) -
     smoke(cluster, "tests/smoke", "-k", "TestIngress or TestHeadlamp")
 
 
-def test_disabled_add_ons_leave_nothing_but_their_kinds_behind(
+def test_disabled_add_ons_leave_nothing_but_their_kinds_metrics_and_logs_behind(
     cluster: Cluster, base: dict[str, Any], volumes_before: set[str]
 ) -> None:
     memory(cluster, "with the add-ons that ran here")
     cluster.up(addons=wanted(base, enabled=False))
     names = cluster.kubectl("get", "namespaces", "-o", "name")
-    ours = ("monitoring", "snapshots", "ingress", "headlamp", "logging", "kured")
+    ours = ("snapshots", "ingress", "headlamp", "kured")
     assert not [each for each in ours if f"namespace/{each}\n" in names]
+    # Those with metrics and logs stay, with their volumes.
+    kept = [name for name in ("monitoring", "logging") if not ADDONS[name].missing()]
+    assert all(f"namespace/{each}\n" in names for each in kept)
+    if kept:
+        assert not volumes() <= volumes_before
+        cluster.kubectl("delete", "namespace", *kept)
     kinds = cluster.kubectl("get", "crds", "-o", "name")
     # With a kind, all that users made of it would go.
     groups = {

@@ -34,6 +34,8 @@ class AddonsRun(Run):
 
     providers: dict[str, str] = field(default_factory=dict)
     transforms: dict[str, int] = field(default_factory=dict)
+    # Names of what stays in the cluster when it leaves the program.
+    retained: set[str] = field(default_factory=set)
     # The output of the component: one, or none while it is unknown.
     kubeconfigs: list[str] = field(default_factory=list)
     # Files below /etc/kubernetes on the control planes, which log in to the cloud.
@@ -63,6 +65,8 @@ class AddonsRecorder(Recorder):
         if request.type.endswith(CHART):
             self._addons_run.transforms[request.name] = len(request.transforms) - 1
         self._addons_run.providers[response.urn] = request.provider
+        if request.retainOnDelete:
+            self._addons_run.retained.add(request.name)
         return response
 
 
@@ -116,6 +120,7 @@ def install(
             network=SimpleNamespace(
                 mtu=pulumi.Output.from_input(1450),
                 subnet_id=pulumi.Output.from_input("subnet-id"),
+                subnet_cidr=str(cluster.host_cidr),
                 external_network_id="public-id",
                 anchor=pulumi.CustomResource("test:index:Network", "demo", {}),
             ),

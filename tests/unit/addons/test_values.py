@@ -191,6 +191,12 @@ class TestValues:
         [kind] = everything.chart_values("snapshot-controller")["volumeSnapshotClasses"]
         assert kind["parameters"] == {"force-create": "true"}
 
+    def test_namespaces_with_volumes_or_clusters_outlive_their_add_on(
+        self, everything: AddonsRun
+    ) -> None:
+        names = ("monitoring", "logging", "clusters")
+        assert everything.retained == {f"demo-addons-{name}" for name in names}
+
     def test_old_metrics_are_deleted_before_their_volume_is_full(self) -> None:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
         spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
