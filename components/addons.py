@@ -17,6 +17,7 @@ from addons import (
     fluent_bit,
     headlamp,
     ingress,
+    ingress_exposure,
     kured,
     logging,
     metrics_server,
@@ -184,6 +185,8 @@ class Addons(pulumi.ComponentResource):
                     logs=settings.logging
                     if settings.logging.enabled and settings.logging.grafana
                     else None,
+                    # Dashboards may be published, and kured asks for alerts.
+                    admitted=[ingress_exposure.NAMESPACE, kured.NAMESPACE],
                     after=after,
                 )
             )

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_random as random
 
 import versions
-from addons import crds, ingress_exposure, kured, logging
+from addons import crds, logging
 from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring import alerts, dashboards, narrow_roles, scrape_configs
@@ -133,15 +133,19 @@ def install(
     *,
     targets: MonitoringTargets,
     logs: Logging | None,
+    admitted: Sequence[str],
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install the chart, with the scrape targets, alerts and dashboards of this cluster."""
+    """Install the chart, with the scrape targets, alerts and dashboards of this cluster.
+
+    Pods in the `admitted` namespaces may reach it.
+    """
     # node-exporter runs in the host's namespaces.
     namespace = installer.namespace(
         NAMESPACE,
         after=after,
         security="privileged",
-        admitted=[ingress_exposure.NAMESPACE, kured.NAMESPACE],
+        admitted=admitted,
         # The volumes with the metrics would go with it.
         keep=True,
     )
