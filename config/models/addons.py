@@ -53,7 +53,8 @@ class Cni(Settings):
     """The pod network."""
 
     kind: Literal["cilium", "none"] = "cilium"
-    """Plugin to install. With `none` you install one; until then, nodes stay NotReady."""
+    """Plugin to install. With `none` you install one; until then, nodes stay NotReady and other
+    add-ons do not start: enable them after that, `metricsServer` and `cinderCsi` too."""
     values: Values = Field(default={})
     """Values of the chart, merged over those that this program sets."""
 
