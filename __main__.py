@@ -15,7 +15,7 @@ from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs
-from components.refused_changes import immutable_settings
+from components.refused_changes import immutable_settings_output
 from components.rollout import RolloutOrder
 from components.rotations import finish_rotations, rotations_shown
 from components.worker_pool import WorkerPool
@@ -61,7 +61,7 @@ keeper = keep_volumes(name, context, control_plane)
 everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]
 protect(name, cluster, everything, addons.objects)
 
-pulumi.export("immutableSettings", immutable_settings(cluster))
+pulumi.export("immutableSettings", immutable_settings_output(cluster))
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from components.authorities import Phase
 from config import immutable
 from config.errors import MISSING, ConfigError, Fault
-from config.kubernetes_version import check_version_change
+from config.kubernetes_version import version_change_faults
 from config.models.cluster import Cluster
 
 _ETCD_VOLUME = "controlPlane.etcdVolume"
@@ -46,7 +46,7 @@ def key_sum(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def immutable_settings(cluster: Cluster) -> dict[str, str]:
+def immutable_settings_output(cluster: Cluster) -> dict[str, str]:
     """The output that the next update compares with; volumes of etcd neither go nor move."""
     if cluster.control_plane.etcd_volume is None:
         return dict(cluster.immutable_settings)
@@ -69,10 +69,14 @@ def check_name(last: LastOutputs, cluster: Cluster) -> None:
 
 
 def check(last: LastOutputs, cluster: Cluster) -> None:
-    """Refuse a configuration that would make another cluster of this one."""
-    check_version_change(last.kubernetes_version, cluster.kubernetes_version)
-    _check_settings(last.immutable_settings, cluster)
-    _check_host_keys(last, cluster)
+    """Refuse, with every reason, a configuration that would make another cluster of this one."""
+    faults = [
+        *version_change_faults(last.kubernetes_version, cluster.kubernetes_version),
+        *_settings(last.immutable_settings, cluster),
+        *_host_keys(last, cluster),
+    ]
+    if faults:
+        raise ConfigError(faults)
 
 
 def check_cluster_id(
@@ -139,17 +143,15 @@ def authorities_phase(last: LastOutputs, newest: int) -> Phase:
     raise ConfigError([Fault("rotation.certificateAuthorities", newest, problem)])
 
 
-def _check_settings(previous: Mapping[str, str], cluster: Cluster) -> None:
-    """Refuse what `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
-    faults = list(immutable.faults(previous, cluster.immutable_settings))
+def _settings(previous: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
+    """What `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
+    yield from immutable.faults(previous, cluster.immutable_settings)
     if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
         problem = "etcd's data is on volumes, which would be deleted; set the key again"
-        faults.append(Fault(_ETCD_VOLUME, MISSING, problem))
+        yield Fault(_ETCD_VOLUME, MISSING, problem)
     # Earlier releases do not say the zones.
     elif _ZONES in previous:
-        faults += _other_zones(previous[_ZONES].split(","), cluster)
-    if faults:
-        raise ConfigError(faults)
+        yield from _other_zones(previous[_ZONES].split(","), cluster)
 
 
 def _zones(cluster: Cluster) -> list[str]:
@@ -173,8 +175,8 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
             return
 
 
-def _check_host_keys(last: LastOutputs, cluster: Cluster) -> None:
-    """Refuse a number that no connection of the last update's commands could follow."""
+def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
+    """A number that no connection of the last update's commands could follow."""
     shown, wanted = last.host_keys, cluster.rotation.host_keys
     leaving = last.machines - set(cluster.machine_names)
     if shown is None or shown == wanted:
@@ -187,7 +189,7 @@ def _check_host_keys(last: LastOutputs, cluster: Cluster) -> None:
         problem = _cannot_leave(leaving)
     else:
         return
-    raise ConfigError([Fault("rotation.hostKeys", wanted, problem)])
+    yield Fault("rotation.hostKeys", wanted, problem)
 
 
 def _cannot_leave(machines: AbstractSet[str]) -> str:

@@ -1,12 +1,13 @@
 """The Kubernetes versions that a cluster can have, and those it can change to."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 import versions
-from config.errors import ConfigError, Fault
+from config.errors import Fault
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
@@ -31,15 +32,12 @@ def _supported(version: str) -> str:
 KubernetesVersion = Annotated[str, AfterValidator(_supported)]
 
 
-def check_version_change(previous: str | None, wanted: str) -> None:
-    """Refuse what kubeadm cannot do: a downgrade, and an upgrade that skips a minor version.
+def version_change_faults(previous: str | None, wanted: str) -> Iterator[Fault]:
+    """What kubeadm cannot do: a downgrade, and an upgrade that skips a minor version.
 
     Args:
         previous: the version that was deployed last, None for a new cluster.
         wanted: the version in the configuration.
-
-    Raises:
-        ConfigError: with the version to use instead.
     """
     if previous is None:
         return
@@ -57,4 +55,4 @@ def check_version_change(previous: str | None, wanted: str) -> None:
             f"the cluster runs {previous}, and a minor version cannot be skipped; "
             f"upgrade to a v{before[0]}.{before[1] + 1} version first"
         )
-    raise ConfigError([Fault("kubernetesVersion", wanted, problem)])
+    yield Fault("kubernetesVersion", wanted, problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,19 @@ NO_OUTPUTS = LastOutputs(
     host_keys=None,
     authorities=None,
 )
+
+
+def test_one_message_names_every_change_that_the_cluster_cannot_follow() -> None:
+    last = replace(
+        NO_OUTPUTS,
+        kubernetes_version="v1.36.3",
+        immutable_settings={"podCidr": "10.200.0.0/16"},
+        host_keys=3,
+    )
+    with pytest.raises(ConfigError) as caught:
+        refused_changes.check(last, load({**MINIMAL, "kubernetesVersion": "v1.35.9"}, "demo"))
+    keys = [fault.key for fault in caught.value.faults]
+    assert keys == ["kubernetesVersion", "podCidr", "rotation.hostKeys"]
 
 
 def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
