@@ -25,6 +25,7 @@ from cloud.login import connect, login
 from commands import argument_types
 from config.errors import ConfigError
 
+CINDER = "block-storage"
 # Cinder CSI marks the volumes and snapshots that it makes with the ID of their cluster.
 CSI_MARK = "cinder.csi.openstack.org/cluster"
 # `commands.keep_volumes` marks those that outlive the cluster.
@@ -100,6 +101,8 @@ def _security_groups(cloud: Connection, cluster_id: str) -> list[str]:
 
 
 def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
+    if not cloud.has_service(CINDER):
+        return []
     storage = cloud.block_storage
     volumes = volumes_of(cloud, cluster_id)
     stay = {volume.id for volume in volumes if keep and KEEP_MARK in volume.metadata}
@@ -123,13 +126,17 @@ def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
 
 
 def volumes_of(cloud: Connection, cluster_id: str) -> list[Any]:
-    """Every volume that Cinder CSI made in this cluster."""
+    """Every volume that Cinder CSI made in this cluster; none in a cloud without Cinder."""
+    if not cloud.has_service(CINDER):
+        return []
     return [each for each in cloud.block_storage.volumes() if _ours(each.metadata, cluster_id)]
 
 
 def kept(cloud: Connection, cluster_id: str) -> list[str]:
     """A description of each volume that stays, and of each of its snapshots."""
     volumes = [each for each in volumes_of(cloud, cluster_id) if KEEP_MARK in each.metadata]
+    if not volumes:
+        return []
     ids = {volume.id for volume in volumes}
     snapshots = [s for s in cloud.block_storage.snapshots() if s.volume_id in ids]
     named = [*(("volume", v) for v in volumes), *(("snapshot", s) for s in snapshots)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import httpx
 from openstack.connection import Connection
@@ -40,13 +40,16 @@ def retained(kubeconfig: str) -> set[str]:
     }
 
 
-def mark(cloud: Connection, cluster_id: str, wanted: set[str] | None) -> list[str]:
-    """Mark the volumes with these ids, None for all of the cluster; returns their names."""
-    listed = volumes_of(cloud, cluster_id)
-    ours = [each for each in listed if wanted is None or each.id in wanted]
-    for volume in ours:
-        cloud.block_storage.set_volume_metadata(volume, **{KEEP_MARK: "true"})
-    return [volume.name for volume in ours]
+def mark(cloud: Connection, cluster_id: str, wanted: set[str] | None) -> Iterator[str]:
+    """Mark the volumes with these IDs only, None for all of the cluster; says what it did."""
+    for volume in volumes_of(cloud, cluster_id):
+        if wanted is None or volume.id in wanted:
+            cloud.block_storage.set_volume_metadata(volume, **{KEEP_MARK: "true"})
+            yield f"keeping volume {volume.name}"
+        elif KEEP_MARK in volume.metadata:
+            # Of a destroy that was stopped, or when the API did not answer.
+            cloud.block_storage.delete_volume_metadata(volume, keys=[KEEP_MARK])
+            yield f"no longer keeping volume {volume.name}"
 
 
 def main(cluster_id: str) -> int:
@@ -66,8 +69,8 @@ def main(cluster_id: str) -> int:
             "every volume of the cluster is kept"
         )
     try:
-        for name in mark(cloud, cluster_id, wanted):
-            print(f"keeping volume {name}")
+        for line in mark(cloud, cluster_id, wanted):
+            print(line)
     except CLOUD_ERRORS as error:
         print(f"not every volume of {cluster_id} is marked: {error}; run this again")
         return 1

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from keystoneauth1.exceptions import ConnectFailure
-from openstack.exceptions import HttpException, SDKException
+from openstack.exceptions import HttpException, NotSupported, SDKException
 
 from commands import cloud_cleanup
 from tests.unit.engine import CLUSTER_ID
@@ -139,7 +139,7 @@ def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
     storage.delete_volume.side_effect = deleted.append
     storage.delete_snapshot.side_effect = deleted.append
     cloud.compute.servers.return_value = []
-    cloud.has_service.return_value = False
+    cloud.has_service = lambda name: name != "load-balancer"
     monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
     monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
@@ -154,11 +154,19 @@ def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
         assert "kept" not in said
 
 
+def test_a_cloud_without_cinder_has_no_volumes(cloud: MagicMock) -> None:
+    cloud.has_service.return_value = False
+    cloud.block_storage.volumes.side_effect = NotSupported
+    cloud.block_storage.snapshots.side_effect = NotSupported
+    assert cloud_cleanup.clean_up(cloud, "demo-1a") == []
+    assert cloud_cleanup.kept(cloud, "demo-1a") == []
+
+
 @pytest.fixture
 def run(cloud: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Run the command on a cloud without servers, with no time to wait."""
     cloud.compute.servers.return_value = []
-    cloud.has_service.return_value = False
+    cloud.has_service = lambda name: name != "load-balancer"
     monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
     monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)

@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from keystoneauth1.exceptions import ConnectFailure
+from openstack.exceptions import NotSupported
 
 from commands import keep_volumes
 from commands.cloud_cleanup import CSI_MARK, KEEP_MARK
@@ -77,6 +78,31 @@ def test_volumes_of_the_cluster_that_are_retained_are_marked(
     monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
     assert keep_volumes.main("demo-1a") == 0
     assert marked(cloud) == {"retained"}
+
+
+def test_marks_of_an_earlier_destroy_are_removed(
+    cloud: MagicMock,
+    api: str,
+    pem: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for volume in cloud.block_storage.volumes():
+        volume.metadata[KEEP_MARK] = "true"
+    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
+    assert keep_volumes.main("demo-1a") == 0
+    [call] = cloud.block_storage.delete_volume_metadata.call_args_list
+    assert (call.args[0].id, call.kwargs) == ("deleted", {"keys": [KEEP_MARK]})
+    assert "no longer keeping volume pvc-deleted" in capsys.readouterr().out
+
+
+def test_a_cloud_without_cinder_has_nothing_to_keep(
+    cloud: MagicMock, api: str, pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.has_service = lambda name: name != "block-storage"
+    cloud.block_storage.volumes.side_effect = NotSupported
+    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
+    assert keep_volumes.main("demo-1a") == 0
 
 
 def test_a_cloud_that_does_not_answer_is_told_in_one_line(
