@@ -152,7 +152,7 @@ def connect(login: CloudLogin) -> Connection:
     Raises:
         ConfigError: naming the key that the credentials come from.
     """
-    from keystoneauth1.exceptions import Forbidden, HttpError, Unauthorized
+    from keystoneauth1.exceptions import Unauthorized
     from openstack.connection import Connection
 
     from cloud.errors import CLOUD_ERRORS
@@ -161,13 +161,10 @@ def connect(login: CloudLogin) -> Connection:
         cloud = Connection(config=resolve(login))
         cloud.authorize()
     except CLOUD_ERRORS as error:
-        if isinstance(error, (Unauthorized, Forbidden)) or "401" in str(error):
-            problem = "the cloud refuses the credentials"
-        elif isinstance(error, HttpError):
-            problem = "the cloud's identity service answers with an error"
-        else:
-            problem = "the cloud cannot be reached"
-        fault = Fault(login.key, login.value, f"{problem}: {error}")
+        # The SDK passes some of keystoneauth's errors on, and only the text of others.
+        refused = isinstance(error, Unauthorized) or "401" in str(error)
+        problem = "refuses the credentials" if refused else "does not answer a login"
+        fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
         raise ConfigError([fault]) from None
     return cloud
 

@@ -43,7 +43,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     What the cloud refuses to tell is left out, with a warning.
 
     Raises:
-        ConfigError: when the cloud cannot be reached, or refuses the credentials.
+        ConfigError: when the cloud does not answer a login, or refuses the credentials.
     """
     # The import takes half a second, which a run without cloud checks need not spend.
     from cloud.errors import CLOUD_ERRORS

@@ -1,5 +1,6 @@
 """The login at the cloud: the settings are those of the OpenStack provider, in its order."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from openstack.connection import Connection
 
 from cloud.endpoint import endpoint
-from cloud.login import CloudLogin, login, login_variables, resolve
+from cloud.login import CloudLogin, connect, login, login_variables, resolve
 from config.errors import ConfigError
 from tests.unit.http_servers import Silent, served
 
@@ -121,6 +122,34 @@ def test_a_cloud_that_is_busy_is_asked_again(status: int) -> None:
         )
         answer = Connection(config=resolve(known)).object_store.get(url)
     assert (answer.status_code, answers) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (401, "the cloud refuses the credentials"),
+        (500, r"the cloud does not answer a login: Internal Server Error \(HTTP 500\)"),
+    ],
+)
+def test_only_a_refusal_is_called_one(status: int, problem: str) -> None:
+    class Keystone(Silent):
+        def do_GET(self) -> None:  # noqa: N802
+            self.send_response(200)
+            self.end_headers()
+            links = [{"rel": "self", "href": f"{url}/v3"}]
+            version = {"id": "v3.14", "status": "stable", "links": links}
+            self.wfile.write(json.dumps({"version": version}).encode())
+
+        def do_POST(self) -> None:  # noqa: N802
+            self.send_response(status)
+            self.end_headers()
+
+    with served(Keystone) as url:
+        auth = {"auth_url": f"{url}/v3", "username": "a", "password": "b", "project_name": "c"}
+        auth |= {"user_domain_id": "default", "project_domain_id": "default"}
+        known = CloudLogin(key="openstack:authUrl", value=url, settings={"auth": auth})
+        with pytest.raises(ConfigError, match=problem):
+            connect(known)
 
 
 @pytest.fixture
