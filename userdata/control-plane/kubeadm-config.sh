@@ -114,11 +114,11 @@ put_manifests_back() {
   rm -rf -- "$LAST_MANIFESTS"
 }
 
-# A run that was killed while it tried new manifests has not put the last ones back. After a power cut
-# the API server is still starting.
+# A run that was killed while it tried new manifests has not put the last ones back. After a reboot,
+# `was_removed` has waited for the API server.
 settle_manifests() {
   [[ -d $LAST_MANIFESTS ]] || return 0
-  ! wait_for "${OWN_API_TIMEOUT:-60}" "the API server of this machine" own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
+  ! own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
   put_manifests_back
 }
 

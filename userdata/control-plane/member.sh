@@ -5,7 +5,7 @@
 # A machine that was down while its node was taken out of the cluster is no longer a member of etcd.
 was_removed() {
   local members
-  ! wait_for "${OWN_API_TIMEOUT:-30}" "the API server of this machine" own_api_is_ready || return 1
+  ! wait_for "${OWN_API_TIMEOUT:-60}" "the API server of this machine" own_api_is_ready || return 1
   others_answer || return 1
   members=$(etcd_members) || return 1
   [[ $members != *"//$NODE_IP:$ETCD_PEER_PORT"* ]] || return 1
