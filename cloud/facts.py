@@ -129,3 +129,8 @@ class Facts:
     security_groups: Mapping[str, int] = field(default_factory=dict)
     """Number of rules, by the group's name."""
     server_groups: frozenset[str] = frozenset()
+
+    @property
+    def network_names(self) -> Mapping[str, str]:
+        """The names of the networks, by their IDs."""
+        return {network.id: network.name for network in self.networks or ()}

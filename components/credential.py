@@ -16,7 +16,7 @@ from components.context import Context
 from config.models.cluster import Cluster
 
 
-def cloud_credential(cluster: Cluster) -> Credential:
+def _cloud_credential(cluster: Cluster) -> Credential:
     """Create one for this cluster alone, with the roles of the user who runs Pulumi.
 
     Raises:
@@ -71,7 +71,7 @@ def cloud_configs(context: Context) -> dict[str, CloudConfig]:
     settings = context.cluster.addons
     if not (settings.cloud_controller_manager.enabled or settings.cinder_csi.enabled):
         return {}
-    return configs_with(context, cloud_credential(context.cluster))
+    return configs_with(context, _cloud_credential(context.cluster))
 
 
 def configs_with(context: Context, credential: Credential) -> dict[str, CloudConfig]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
+from pydantic.alias_generators import to_camel
+
 from config import parse, reserved
 from config.addresses import LONGEST_PREFIX, Addresses, addresses
 from config.errors import MISSING, Fault
@@ -386,27 +388,20 @@ def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator
         )
 
 
-# What runs on workers: key to attribute.
-_ON_WORKERS = {
-    "monitoring": "monitoring",
-    "ingress": "ingress",
-    "headlamp": "headlamp",
-    "logging": "logging",
-    "objectStore": "object_store",
-    "operator": "operator",
-}
+# What runs on workers.
+_ON_WORKERS = ("monitoring", "ingress", "headlamp", "logging", "object_store", "operator")
 
 
 @_rule("addons", "workerCount", "workerPools")
 def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
     if any(pool.count or pool.machines for pool in cluster.pools):
         return
-    for key, attribute in _ON_WORKERS.items():
+    for attribute in _ON_WORKERS:
         add_on = getattr(cluster.addons, attribute)
         # A chart's values may let its pods onto control planes.
         if add_on.enabled and not getattr(add_on, "values", None):
             yield Fault(
-                f"addons.{key}.enabled",
+                f"addons.{to_camel(attribute)}.enabled",
                 True,
                 "its pods run on workers, and this cluster has none; set workerCount to 1 or more",
             )

@@ -26,8 +26,7 @@ def _immutable_settings(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 def _same_network(cluster: Cluster, facts: Facts, vip: Port) -> Iterator[Fault]:
     existing = cluster.existing_network
     wanted = existing.network if existing else cluster.cluster_name
-    names = {network.id: network.name for network in facts.networks or ()}
-    if (made_in := names.get(vip.network_id, wanted)) != wanted:
+    if (made_in := facts.network_names.get(vip.network_id, wanted)) != wanted:
         yield Fault(
             "existingNetwork.network",
             existing.network if existing else MISSING,
@@ -41,9 +40,8 @@ def _same_external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     if cluster.existing_network is not None:
         return
     wanted = cluster.external_network
-    names = {network.id: network.name for network in facts.networks or ()}
     for each in facts.floating_ips or ():
-        made_in = names.get(each.network_id, wanted)
+        made_in = facts.network_names.get(each.network_id, wanted)
         if each.port == cluster.vip_name and made_in != wanted:
             yield Fault(
                 "externalNetwork",

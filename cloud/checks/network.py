@@ -125,8 +125,7 @@ def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         yield Fault("floatingIp", wanted, f"is in use by {holder}; {choice}")
     elif found.port is None and cluster.existing_network is None:
         # One that the cluster has already keeps it in its network: see `cloud.checks.immutable`.
-        names = {network.id: network.name for network in facts.networks or ()}
-        of = names.get(found.network_id, cluster.external_network)
+        of = facts.network_names.get(found.network_id, cluster.external_network)
         if of != cluster.external_network:
             problem = f"is an address of {of}, not of externalNetwork ({cluster.external_network})"
             yield Fault("floatingIp", wanted, f"{problem}; {choice}")

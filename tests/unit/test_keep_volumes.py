@@ -43,9 +43,11 @@ class Api(Silent):
 
 
 @pytest.fixture
-def api(pem: Path) -> Iterator[str]:
+def api(pem: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The API of the cluster, which answers."""
     with kubernetes_api(Api, pem) as url:
-        yield url
+        monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(url, pem))
+        yield
 
 
 @pytest.fixture
@@ -72,48 +74,36 @@ def marked(cloud: MagicMock) -> set[str]:
     return {call.args[0].id for call in calls}
 
 
-def test_volumes_of_the_cluster_that_are_retained_are_marked(
-    cloud: MagicMock, api: str, pem: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
+@pytest.mark.usefixtures("api")
+def test_volumes_of_the_cluster_that_are_retained_are_marked(cloud: MagicMock) -> None:
     assert keep_volumes.main("demo-1a") == 0
     assert marked(cloud) == {"retained"}
 
 
+@pytest.mark.usefixtures("api")
 def test_marks_of_an_earlier_destroy_are_removed(
-    cloud: MagicMock,
-    api: str,
-    pem: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cloud: MagicMock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for volume in cloud.block_storage.volumes():
         volume.metadata[KEEP_MARK] = "true"
-    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
     assert keep_volumes.main("demo-1a") == 0
     [call] = cloud.block_storage.delete_volume_metadata.call_args_list
     assert (call.args[0].id, call.kwargs) == ("deleted", {"keys": [KEEP_MARK]})
     assert "no longer keeping volume pvc-deleted" in capsys.readouterr().out
 
 
-def test_a_cloud_without_cinder_has_nothing_to_keep(
-    cloud: MagicMock, api: str, pem: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("api")
+def test_a_cloud_without_cinder_has_nothing_to_keep(cloud: MagicMock) -> None:
     cloud.has_service = lambda name: name != "block-storage"
     cloud.block_storage.volumes.side_effect = NotSupported
-    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
     assert keep_volumes.main("demo-1a") == 0
 
 
+@pytest.mark.usefixtures("api")
 def test_a_cloud_that_does_not_answer_is_told_in_one_line(
-    cloud: MagicMock,
-    api: str,
-    pem: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cloud: MagicMock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cloud.block_storage.set_volume_metadata.side_effect = ConnectFailure("no route")
-    monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(api, pem))
     assert keep_volumes.main("demo-1a") == 1
     said = capsys.readouterr().out
     assert said == "not every volume of demo-1a is marked: no route; run this again\n"

@@ -75,10 +75,6 @@ drain() {
   log "$NODE_NAME is out of the cluster"
 }
 
-delete_node() {
-  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null
-}
-
 # The kubelet ends no pod, so a drain would wait forever. The machine may be isolated and write to its
 # volumes: its pods must not run anywhere else before it is stopped, which kubeadm's reset does. If that
 # is not possible, the program stops a server after this script, and a person any other machine.

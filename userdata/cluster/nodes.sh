@@ -18,6 +18,10 @@ find_node() {
     die "the API does not say whether there is a Node $NODE_NAME"
 }
 
+delete_node() {
+  kube delete node "$NODE_NAME" --ignore-not-found >/dev/null
+}
+
 parse_node() {
   # shellcheck disable=SC2034 # the scripts that source this use them
   IFS='|' read -r node_exists node_cordoned node_marked node_provider node_address node_version node_pool node_limit node_ready node_message <<<"$1"

@@ -21,7 +21,7 @@ join_worker() {
     [[ $node_ready != True || -z $node_address || $node_address == "$NODE_IP" ]] ||
       die "a Node $NODE_NAME is Ready at $node_address, which is not this machine ($NODE_IP)"
     log "deleting the Node of an earlier machine of this name"
-    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+    delete_node || die "the stale Node $NODE_NAME could not be deleted"
   fi
   mint_token || die "no join token could be created"
   with_approval send_discovery || die "$NODE_NAME could not join: the reason is above"

@@ -30,7 +30,7 @@ remove_predecessor() {
   fi
   if [[ -n $node_exists ]]; then
     log "deleting its Node"
-    kube delete node "$NODE_NAME" --ignore-not-found >/dev/null || die "the stale Node $NODE_NAME could not be deleted"
+    delete_node || die "the stale Node $NODE_NAME could not be deleted"
   fi
   wait_for 120 "etcd on another control plane" remove_etcd_member ||
     die "the members of etcd could not be listed: is etcd healthy on the other control planes?"
