@@ -9,7 +9,7 @@ SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .venv/.installed: requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -40,7 +40,11 @@ smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could no
 
 .PHONY: conformance
 conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.
-	$(BIN)/python -m tests.conformance $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
+	$(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
+
+.PHONY: e2e
+e2e: venv ## Run Kubernetes' tests of network policies and CSI drivers on that cluster; writes docs/e2e.md.
+	$(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
 
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
@@ -132,7 +136,11 @@ lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 work
 
 .PHONY: lab-conformance
 lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab; writes docs/conformance.md (root).
-	$(BIN)/pytest -v -s tests/lab/test_conformance.py
+	SUITE=conformance $(BIN)/pytest -v -s tests/lab/test_conformance.py
+
+.PHONY: lab-e2e
+lab-e2e: lab-cloud ## The same for network policies and CSI drivers; writes docs/e2e.md (root).
+	SUITE=e2e $(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-operator
 lab-operator: lab-cloud ## Let an operator create, scale, repair and destroy a cluster; prints figures (root).

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
+
+from tests.conformance.suite import SUITES
 
 Status = Literal["passed", "failed", "skipped"]
 # ginkgo puts the kind of node in front, and the labels behind.
@@ -61,8 +64,9 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All runs, by name, and every conformance test that this version has."""
+    """All runs of a suite, by name, and every test that must be in one of them."""
 
+    suite: str
     day: date
     version: str
     nodes: int
@@ -76,26 +80,28 @@ class Report:
         return sorted(found, key=lambda each: each.name)
 
     def not_run(self) -> list[str]:
-        """The tests of this version that no run has reported."""
+        """The tests that no run has reported."""
         ran = {each.name for run in self.runs.values() for each in run}
         return sorted(set(self.known) - ran)
 
-    def conforms(self) -> bool:
-        """Tell whether every test has passed."""
+    def passed(self) -> bool:
+        """Tell whether tests have passed, and none has failed; of a complete suite, each passed."""
+        skipped = SUITES[self.suite].complete and self.having("skipped")
         return bool(self.having("passed")) and not (
-            self.having("failed") or self.having("skipped") or self.not_run()
+            self.having("failed") or skipped or self.not_run()
         )
 
     def text(self) -> str:
         """The page."""
         where = f"{self.day:%Y-%m-%d}, Kubernetes {self.version}, {self.nodes} nodes."
         counted: list[Status] = ["passed", "failed", "skipped"]
+        suite = SUITES[self.suite]
+        first, *more = suite.about
         lines = [
-            "# Conformance",
+            f"# {suite.title}",
             "",
-            "Written by `make conformance`, which runs every conformance test of Kubernetes'",
-            "own end-to-end suite on the cluster of `KUBECONFIG`: first those that tolerate each",
-            "other, then the serial ones; and the suite's tests of network policies.",
+            f"Written by `make {self.suite}`, which runs {first}",
+            *more,
             "[How to run it](operations/environments.md#conformance).",
             "",
             f"{where} {self.note}".strip(),
@@ -107,11 +113,14 @@ class Report:
             numbers = [sum(each.status == status for each in outcomes) for status in counted]
             numbers.append(round(sum(each.seconds for each in outcomes)))
             lines.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
-        for status in ("failed", "skipped"):
-            found = self.having(status)
-            if found:
-                lines += ["", f"## {status.capitalize()}", "", "| test | why |", "|---|---|"]
-                lines += [f"| {_cell(each.name)} | {each.reason} |" for each in found]
+        failed = self.having("failed")
+        if failed:
+            lines += ["", "## Failed", "", "| test | why |", "|---|---|"]
+            lines += [f"| {_cell(each.name)} | {each.reason} |" for each in failed]
+        skipped = Counter(each.reason for each in self.having("skipped"))
+        if skipped:
+            lines += ["", "## Skipped themselves", "", "| tests | why |", "|---|---|"]
+            lines += [f"| {count} | {reason} |" for reason, count in skipped.most_common()]
         if self.not_run():
             lines += ["", "## Not run", "", *(f"- {_cell(name)}" for name in self.not_run())]
         return "\n".join(lines) + "\n"

@@ -1,10 +1,11 @@
-"""Runs of the tests by ginkgo; each leaves a JUnit file and a log."""
+"""Suites of tests, and their runs by ginkgo; each run leaves a JUnit file and a log."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -13,12 +14,53 @@ from tests.conformance.programs import E2E, GINKGO, ConformanceError
 
 # Serial tests change what the others look at, and disruptive ones restart it.
 APART = "(Serial || Disruptive)"
-SERIAL = "serial"
-# Name -> ginkgo's filter of labels.
-RUNS = {
-    "parallel": f"Conformance && !{APART}",
-    SERIAL: f"Conformance && {APART}",
-    "network-policy": "Feature: containsAny NetworkPolicy",
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tests that run together, by ginkgo's filter of labels and a regular expression for names."""
+
+    labels: str
+    focus: str = ""
+    one_at_a_time: bool = False
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Runs, by name, that are one page of the documentation; `about` completes "which runs"."""
+
+    title: str
+    about: tuple[str, ...]
+    runs: Mapping[str, Run]
+    # Every conformance test of the cluster's version must pass, none may be missing.
+    complete: bool = False
+
+
+SUITES = {
+    "conformance": Suite(
+        "Conformance",
+        (
+            "every conformance test of Kubernetes'",
+            "own end-to-end suite on the cluster of `KUBECONFIG`: first those that tolerate each",
+            "other, then the serial ones.",
+        ),
+        {
+            "parallel": Run(f"Conformance && !{APART}"),
+            "serial": Run(f"Conformance && {APART}", one_at_a_time=True),
+        },
+        complete=True,
+    ),
+    "e2e": Suite(
+        "Network policies and volumes",
+        (
+            "the tests of network policies and of CSI drivers, here",
+            "Cinder's, in Kubernetes' own end-to-end suite on the cluster of `KUBECONFIG`.",
+        ),
+        {
+            "network-policy": Run("Feature: containsAny NetworkPolicy"),
+            "storage": Run(f"!{APART}", focus="External.Storage"),
+        },
+    ),
 }
 
 
@@ -30,17 +72,24 @@ def known(programs: Path) -> list[str]:
     return [each["codename"] for each in yaml.safe_load(result.stdout)]
 
 
-def run(programs: Path, results: Path, kubeconfig: Path, processes: int) -> Iterator[str]:
-    """Run all of them; yields the name of each run when it has ended, whatever its outcome."""
+def run(
+    suite: Suite, programs: Path, results: Path, kubeconfig: Path, processes: int, *flags: str
+) -> Iterator[str]:
+    """Run all of a suite; yields the name of each run when it has ended, whatever its outcome.
+
+    `flags` are for Kubernetes' tests.
+    """
     results.mkdir(parents=True, exist_ok=True)
-    for name, labels in RUNS.items():
+    for name, chosen in suite.runs.items():
         # A run that is interrupted must not leave the outcomes of an older one.
         junit(results, name).unlink(missing_ok=True)
         command: list[str | Path] = [
-            programs / GINKGO, "run", f"--procs={1 if name == SERIAL else processes}",
-            f"--label-filter={labels}", "--timeout=24h", "--no-color", "--silence-skips",
+            programs / GINKGO, "run", f"--procs={1 if chosen.one_at_a_time else processes}",
+            f"--label-filter={chosen.labels}",
+            *([f"--focus={chosen.focus}"] if chosen.focus else []),
+            "--timeout=24h", "--no-color", "--silence-skips",
             f"--output-dir={results}", f"--junit-report={junit(results, name).name}",
-            programs / E2E, "--", "--provider=skeleton", f"--kubeconfig={kubeconfig}",
+            programs / E2E, "--", "--provider=skeleton", f"--kubeconfig={kubeconfig}", *flags,
         ]  # fmt: skip
         log = results / f"{name}.log"
         print(f"running the {name} tests, log: {log}", flush=True)
