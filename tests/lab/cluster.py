@@ -37,6 +37,11 @@ class Cluster:
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
 
+    @property
+    def endpoint(self) -> str:
+        """URL of the API, through the floating IP."""
+        return str(self.stack.outputs()["apiEndpoint"])
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Make the cluster, and destroy it at the end, however far it came."""

@@ -24,7 +24,7 @@ class Gateway:
     @cached_property
     def address(self) -> str:
         """The floating IP, on which every gateway has a port of its own."""
-        return urlsplit(self.cluster.stack.outputs()["apiEndpoint"]).hostname or ""
+        return urlsplit(self.cluster.endpoint).hostname or ""
 
     @cached_property
     def vip(self) -> str:

@@ -7,14 +7,16 @@ import threading
 import time
 
 from lab.cloud import namespace
-from tests.lab.cluster import Cluster
 
 
 class Poll:
-    """Asks the API through the floating IP five times a second while the block runs."""
+    """Asks the API at this URL five times a second while the block runs.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._endpoint = cluster.stack.outputs()["apiEndpoint"]
+    `inside`: this process runs inside the lab already.
+    """
+
+    def __init__(self, endpoint: str, *, inside: bool = False) -> None:
+        self._endpoint, self._inside = endpoint, inside
         # Number and times of failed polls, and the most seconds between two answers.
         self.failed = 0
         self._when: list[str] = []
@@ -23,10 +25,10 @@ class Poll:
     def __enter__(self) -> Poll:
         # One line for each answer, with its status only.
         ask = f"curl -sk -m 2 -o /dev/null -w '%{{http_code}}\\n' {self._endpoint}/readyz"
-        script = f"while sleep 0.2; do {ask}; done"
-        self._client = subprocess.Popen(
-            namespace.enter(["sh", "-c", script], environment={}), stdout=subprocess.PIPE, text=True
-        )
+        command = ["sh", "-c", f"while sleep 0.2; do {ask}; done"]
+        if not self._inside:
+            command = namespace.enter(command, environment={})
+        self._client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._over = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()

@@ -352,7 +352,7 @@ def test_gateways_reboot_one_at_a_time_and_the_api_stays_available(cluster: Clus
     if datetime.now(UTC).time() < ROUND:
         pytest.skip("the window opens at midnight, and the active gateway waits for a round")
     boots = {each.index: each.boot() for each in gateways}
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         for each in gateways:
             each.ssh("sudo touch /run/reboot-required")
         backup.ask()

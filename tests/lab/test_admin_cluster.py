@@ -187,7 +187,7 @@ def test_the_other_cluster_runs_on_while_the_admin_cluster_is_made_again(
     hub: Cluster, shop: Cluster, folder: Path
 ) -> None:
     keys = store(hub)["clusters"]["shop"]
-    with Poll(shop) as poll:
+    with Poll(shop.endpoint) as poll:
         hub.destroy()
         assert take_backup(shop) == "exit-code"
         hub.up()

@@ -125,7 +125,7 @@ def test_every_control_plane_renews_its_certificates_and_no_client_notices(
         same = [node for node in CONTROL_PLANES if serial(cluster, node) == before[node]]
         assert not same
 
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         renewed()
     assert all(cluster.nodes().values())
     # A request that is tried again for a second or two has an answer.

@@ -146,7 +146,7 @@ def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
     before = cluster.servers()
     cluster.stack.configure({"image": "node-image-2"})
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         said = cluster.stack.pulumi(*UP, capture=True).stdout
     print(said)
     after = cluster.servers()
@@ -178,7 +178,7 @@ def test_a_gateway_leaves_and_returns_and_two_are_never_active(cluster: Cluster)
     took_over = "sudo journalctl --unit=keepalived | grep -c 'Entering MASTER STATE'"
     # The other one hands over if it is active; a gateway becomes active in no other way.
     expected = int(first.ssh(took_over)) + (0 if first.is_active() else 1)
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         cluster.up(gatewayCount=1)
         assert first.is_active()
         cluster.up(gatewayCount=2)

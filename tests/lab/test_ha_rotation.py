@@ -131,7 +131,7 @@ def test_other_keys_of_five_kinds_restart_no_pod_and_old_ones_are_refused(
     token = cluster.kubectl("create", "token", "default", "--duration=2h").strip()
     assert "serviceaccount:default" in cluster.kubectl_as(token, "auth", "whoami")
     before, machines = pods(cluster), cluster.servers()
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         took = seconds(lambda: cluster.up(rotation=KEYS))
     figures.add("five keys in one update", took, at_most=LONGEST_ROTATION)
     assert may_do_everything(cluster.kubeconfig)
@@ -161,7 +161,7 @@ def test_another_cloud_credential_restarts_only_those_that_use_it(
 
     before = others()
     [old] = openstack("application", "credential", "list")
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         took = seconds(lambda: cluster.up(rotation=ALL))
     figures.add("cloud credential", took, at_most=LONGEST_ROTATION)
     [new] = openstack("application", "credential", "list")
@@ -188,7 +188,7 @@ def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
 ) -> None:
     cluster.wait_for_pods(180)
     before, machines = pods(cluster), cluster.servers()
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         rotation = {**ALL, "certificateAuthorities": 2}
         authorities_took.append(seconds(lambda: cluster.up(rotation=rotation)))
     assert phase(cluster) == (2, "issue")
@@ -204,7 +204,7 @@ def test_the_new_authorities_issue_everything_and_no_pod_or_client_notices(
 def test_the_kubeconfig_is_of_the_new_authorities_and_the_old_one_still_works(
     cluster: Cluster, first_kubeconfig: Path, authorities_took: list[float]
 ) -> None:
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         authorities_took.append(seconds(cluster.up))
     assert phase(cluster) == (2, "use")
     login = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -221,7 +221,7 @@ def test_then_nothing_accepts_the_old_authorities(
     before = pods(cluster)
     old = cluster.ssh(CONTROL_PLANES[0], f"sudo cat {PKI}/ca.crt")
     assert old.count("BEGIN") == 2
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         authorities_took.append(seconds(cluster.up))
     for number, took in enumerate(authorities_took, start=1):
         figures.add(f"certificate authorities, update {number}", took)

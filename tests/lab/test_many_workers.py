@@ -66,7 +66,7 @@ def test_all_machines_are_rolled_with_five_workers_at_a_time(
 ) -> None:
     glance.register(SECOND_IMAGE, node.build([versions.KUBERNETES]), {})
     before = cluster.servers()
-    with Poll(cluster) as poll, ready_nodes(cluster) as seen:
+    with Poll(cluster.endpoint) as poll, ready_nodes(cluster) as seen:
         rolled = seconds(lambda: cluster.up(image=SECOND_IMAGE))
     after = cluster.servers()
     figures.add(f"a new image on all {len(before)} machines", rolled)
@@ -83,7 +83,7 @@ def test_all_machines_are_rolled_with_five_workers_at_a_time(
 
 
 def test_all_workers_but_one_leave(cluster: Cluster, figures: Figures) -> None:
-    with Poll(cluster) as poll, ready_nodes(cluster) as seen:
+    with Poll(cluster.endpoint) as poll, ready_nodes(cluster) as seen:
         figures.add(f"{WORKERS - 1} workers leave", seconds(lambda: cluster.up(workerCount=1)))
     silence(figures, poll, "scaling in")
     assert fewest(seen, "control-plane") == CONTROL_PLANES

@@ -154,7 +154,7 @@ def test_the_pools_labels_and_taints_are_on_its_nodes(cluster: Cluster) -> None:
 
 
 def test_the_cluster_is_at_the_address_that_was_asked_for(cluster: Cluster, site: Site) -> None:
-    assert cluster.stack.outputs()["apiEndpoint"] == f"https://{site.floating_ip}:6443"
+    assert cluster.endpoint == f"https://{site.floating_ip}:6443"
 
 
 def test_etcd_is_on_its_volume_and_workers_boot_from_theirs(cluster: Cluster) -> None:

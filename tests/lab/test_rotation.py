@@ -357,7 +357,7 @@ def test_other_ssh_and_host_keys_replace_the_old_ones_and_nothing_restarts(
     assert all(opened_by(cluster, machine, old, old) for machine in MACHINES)
     assert all(scanned(cluster, machine) == [shown[machine][1]] for machine in MACHINES)
     started = kubelets_started(cluster)
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         cluster.up(rotation={**rotation_of(cluster), "sshKey": 2, "hostKeys": 2})
     assert_only_the_newest_keys_count(cluster, 2)
     assert cluster.servers() == before

@@ -710,13 +710,12 @@ def test_a_worker_that_is_cut_off_is_stopped_before_its_pod_moves(cluster: Clust
 
 
 def test_the_kubeconfig_works_through_the_floating_ip(cluster: Cluster) -> None:
-    endpoint = cluster.stack.outputs()["apiEndpoint"]
-    assert endpoint in cluster.kubectl("cluster-info")
-    assert run("curl", "-sk", f"{endpoint}/readyz") == "ok"
+    assert cluster.endpoint in cluster.kubectl("cluster-info")
+    assert run("curl", "-sk", f"{cluster.endpoint}/readyz") == "ok"
 
 
 def test_without_a_login_the_api_says_only_how_it_is(cluster: Cluster) -> None:
-    endpoint = cluster.stack.outputs()["apiEndpoint"]
+    endpoint = cluster.endpoint
     for path in ("version", "api", "readyz/etcd"):
         status = run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", f"{endpoint}/{path}")
         assert status == "401", path

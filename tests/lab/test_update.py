@@ -113,7 +113,7 @@ def test_everything_is_kept_and_no_pod_is_interrupted(cluster: Cluster) -> None:
     machines, nodes, counted = cluster.servers(), node_uids(cluster), count(cluster)
     assert len(machines) == 7
 
-    with Poll(cluster) as poll:
+    with Poll(cluster.endpoint) as poll:
         changes = cluster.up()
     print(f"the update: {changes}; the API was silent for {poll.longest:.1f} s at most")
 
