@@ -127,7 +127,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
         {
             **keys,
             "hostCidr": CIDR,
-            "existingNetwork": {"network": SITE, "subnet": SITE, "router": SITE},
+            "existingNetwork": {"network": SITE, "subnet": SITE},
             "floatingIp": site.floating_ip,
             "workerPools": pools(site),
         },
