@@ -158,3 +158,7 @@ bench-cold: venv ## Time the very first start, with no cache: half an hour (root
 bench: lab-cloud ## Time pulumi up against bare kubeadm, small updates, and large previews (root).
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.preview
+
+.PHONY: race
+race: lab-cloud ## Race bare kubeadm, and kubespray from KUBESPRAY=folder, RUNS=1; writes docs/race.md (root).
+	$(BIN)/python -m bench.race $(if $(KUBESPRAY),--kubespray $(KUBESPRAY)) $(if $(RUNS),--runs $(RUNS))

@@ -30,16 +30,26 @@ def from_nothing(made: Cluster, nodes: int, *flags: str) -> tuple[float, float]:
     """
     began = datetime.now(UTC)
     up = seconds(lambda: made.up(*flags))
-    listed = json.loads(made.kubectl("get", "nodes", "-o", "json"))["items"]
-    if len(listed) != nodes or not all(map(is_ready, listed)):
-        raise AssertionError(f"not all nodes are Ready: {made.nodes()}")
+    return up, until_ready(made.kubectl("get", "nodes", "-o", "json"), nodes, began)
+
+
+def until_ready(listed: str, nodes: int, began: datetime) -> float:
+    """Seconds until the last of these nodes, kubectl's list, was Ready.
+
+    Raises:
+        AssertionError: there are fewer or more nodes, or one is not Ready.
+    """
+    items = json.loads(listed)["items"]
+    ready = {node["metadata"]["name"]: is_ready(node) for node in items}
+    if len(ready) != nodes or not all(ready.values()):
+        raise AssertionError(f"{nodes} nodes are not Ready: {ready}")
     since = max(
         datetime.fromisoformat(condition["lastTransitionTime"])
-        for node in listed
+        for node in items
         for condition in node["status"]["conditions"]
         if condition["type"] == "Ready"
     )
-    return up, (since - began).total_seconds()
+    return (since - began).total_seconds()
 
 
 def cilium(made: Cluster, file: Path) -> None:

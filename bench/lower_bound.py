@@ -40,9 +40,9 @@ class Bound:
     """One run on servers that are being made."""
 
     def __init__(
-        self, servers: Servers, control_planes: Sequence[str], workers: Sequence[str]
+        self, servers: Servers, release: str, control_planes: Sequence[str], workers: Sequence[str]
     ) -> None:
-        self._servers = servers
+        self._servers, self._release = servers, release
         self._control_planes, self._workers = control_planes, workers
         self._token = f"{secrets.token_hex(3)}.{secrets.token_hex(8)}"
         self._certificate_key = secrets.token_hex(32)
@@ -71,7 +71,7 @@ class Bound:
             },
             {
                 **_kind("kubeadm.k8s.io/v1beta4", "ClusterConfiguration"),
-                "kubernetesVersion": versions.KUBERNETES,
+                "kubernetesVersion": self._release,
                 "controlPlaneEndpoint": endpoint,
                 "networking": {"podSubnet": POD_CIDR},
             },
@@ -144,7 +144,7 @@ def _write(path: str, text: str, *, append: bool = False) -> str:
 
 
 def measure(
-    gateways: int, control_planes: int, workers: int, manifests: str | None
+    gateways: int, control_planes: int, workers: int, release: str, manifests: str | None
 ) -> dict[str, float]:
     """Measure the seconds from the start until each step was done."""
     gateway_names = [f"gateway-{n}" for n in range(gateways)]
@@ -153,7 +153,7 @@ def measure(
     flavors = dict.fromkeys(gateway_names, "lab.1c1g")
     flavors |= dict.fromkeys([*control_plane_names, *worker_names], "lab.2c3g")
     done: dict[str, float] = {}
-    with Servers(NAME, image_name(versions.KUBERNETES)) as servers:
+    with Servers(NAME, image_name(release)) as servers:
         began = time.monotonic()
 
         def mark(what: str) -> None:
@@ -162,7 +162,7 @@ def measure(
 
         servers.create(flavors)
         mark("servers asked for")
-        bound = Bound(servers, control_plane_names, worker_names)
+        bound = Bound(servers, release, control_plane_names, worker_names)
         with ThreadPoolExecutor(32) as threads:
             others = [threads.submit(servers.wait_for_ssh, name) for name in gateway_names]
             configured = {
@@ -195,13 +195,15 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
     cluster_size.add_options(parser)
+    parser.add_argument("--release", default=versions.KUBERNETES, help="default: %(default)s")
     parser.add_argument("--cni", type=Path, help="manifests of the pod network")
     arguments = parser.parse_args(words)
     if "OS_CLOUD" not in os.environ:
         parser.error("not inside the lab: python -m lab run -- python -m bench.lower_bound")
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
-    print(json.dumps(measure(*sizes, arguments.cni and arguments.cni.read_text())))
+    manifests = arguments.cni and arguments.cni.read_text()
+    print(json.dumps(measure(*sizes, arguments.release, manifests)))
 
 
 if __name__ == "__main__":

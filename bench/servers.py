@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -46,16 +46,18 @@ class Servers(AbstractContextManager["Servers"]):
         self._folder = tempfile.TemporaryDirectory(prefix="bench-")
         self._undo: list[Callable[[], object]] = []
         self._threads = ThreadPoolExecutor(32)
-        self._ids: list[str] = []
+        self._ids: dict[str, str] = {}
         self.addresses: dict[str, str] = {}
         # The time of each request, on the monotonic clock.
         self.asked: dict[str, float] = {}
+        self.ssh_config = Path(self._folder.name) / "config"
+        self.floating_ip = ""
 
     def __exit__(self, *failure: object) -> None:
         compute = self._cloud.compute
         self._threads.shutdown(cancel_futures=True)
         with ThreadPoolExecutor(32) as threads:
-            list(threads.map(compute.delete_server, self._ids))
+            list(threads.map(compute.delete_server, self._ids.values()))
             list(
                 threads.map(
                     lambda i: (
@@ -65,7 +67,7 @@ class Servers(AbstractContextManager["Servers"]):
                         if compute.find_server(i)
                         else None
                     ),
-                    self._ids,
+                    self._ids.values(),
                 )
             )
         failures = []
@@ -80,44 +82,23 @@ class Servers(AbstractContextManager["Servers"]):
 
     def create(self, flavors: dict[str, str]) -> None:
         """Request servers of these names and flavors; the first one has the floating IP."""
-        network, folder = self._cloud.network, Path(self._folder.name)
-        keypair = self._threads.submit(self._keypair, folder)
-        group = self._threads.submit(self._security_group)
-        own, subnet, routed = self._network()
+        self._keypair = self._threads.submit(self._make_keypair)
+        self._group = self._threads.submit(self._make_security_group)
+        self._network, self._subnet, self._outside = self._make_network()
+        self._jump = next(iter(flavors))
+        self.add(flavors)
 
-        def port(name: str) -> Any:  # noqa: ANN401
-            made = network.create_port(
-                name=f"{self.name}-{name}",
-                network_id=own,
-                fixed_ips=[{"subnet_id": subnet}],
-                security_group_ids=[group.result()],
-            )
-            self._undo.append(lambda: network.delete_port(made.id))
-            self.addresses[name] = made.fixed_ips[0]["ip_address"]
-            return made.id
-
-        def server(name: str) -> None:
-            made = port(name)
-            floating_ip = None
-            if name == next(iter(flavors)):
-                floating_ip = self._threads.submit(self._floating_ip, made, routed)
-            keypair.result()
-            self.asked[name] = time.monotonic()
-            asked = self._cloud.compute.create_server(
-                name=f"{self.name}-{name}",
-                image_id=self._image,
-                flavor_id=self._flavors[flavors[name]],
-                networks=[{"port": made}],
-                key_name=self.name,
-                config_drive=True,
-            )
-            self._ids.append(asked.id)
-            if floating_ip is not None:
-                text = CONFIG.format(user=USER, folder=folder, jump=floating_ip.result())
-                (folder / "config").write_text(text)
-
+    def add(self, flavors: dict[str, str]) -> None:
+        """Request more servers in the same network."""
         with ThreadPoolExecutor(32) as threads:
-            list(threads.map(server, flavors))
+            list(threads.map(self._server, flavors, flavors.values()))
+
+    def delete(self, name: str) -> None:
+        """Delete a server and wait until it is gone; its address stays reserved."""
+        compute = self._cloud.compute
+        server = compute.get_server(self._ids.pop(name))
+        compute.delete_server(server)
+        compute.wait_for_delete(server, interval=0.3, wait=SSH_SECONDS)
 
     def wait_for_ssh(self, name: str) -> None:
         """Wait until an SSH login works."""
@@ -135,18 +116,51 @@ class Servers(AbstractContextManager["Servers"]):
         return result.stdout
 
     def _ssh(self, name: str, words: Sequence[str], stdin: str) -> subprocess.CompletedProcess[str]:
-        host = "jump" if name == next(iter(self.addresses), "") else self.addresses[name]
-        command = ["ssh", "-F", f"{self._folder.name}/config", host, *words]
+        host = "jump" if name == self._jump else self.addresses[name]
+        command = ["ssh", "-F", str(self.ssh_config), host, *words]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
 
-    def _keypair(self, folder: Path) -> None:
-        key = str(folder / "key")
+    def _server(self, name: str, flavor: str) -> None:
+        port = self._make_port(name)
+        reached = None
+        if name == self._jump:
+            reached = self._threads.submit(self._make_floating_ip, port)
+        self._keypair.result()
+        self.asked[name] = time.monotonic()
+        asked = self._cloud.compute.create_server(
+            name=f"{self.name}-{name}",
+            image_id=self._image,
+            flavor_id=self._flavors[flavor],
+            networks=[{"port": port}],
+            key_name=self.name,
+            config_drive=True,
+        )
+        self._ids[name] = asked.id
+        if reached is not None:
+            self.floating_ip = reached.result()
+            text = CONFIG.format(user=USER, folder=self._folder.name, jump=self.floating_ip)
+            self.ssh_config.write_text(text)
+
+    def _make_keypair(self) -> None:
+        key = f"{self._folder.name}/key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-        public = (folder / "key.pub").read_text()
+        public = Path(f"{key}.pub").read_text()
         self._cloud.compute.create_keypair(name=self.name, public_key=public)
         self._undo.insert(0, lambda: self._cloud.compute.delete_keypair(self.name))
 
-    def _security_group(self) -> str:
+    def _make_port(self, name: str) -> str:
+        network = self._cloud.network
+        made = network.create_port(
+            name=f"{self.name}-{name}",
+            network_id=self._network,
+            fixed_ips=[{"subnet_id": self._subnet}],
+            security_group_ids=[self._group.result()],
+        )
+        self._undo.append(lambda: network.delete_port(made.id))
+        self.addresses[name] = made.fixed_ips[0]["ip_address"]
+        return str(made.id)
+
+    def _make_security_group(self) -> str:
         network = self._cloud.network
         group = network.create_security_group(name=self.name)
         # Deleted after the ports that are in it.
@@ -157,7 +171,7 @@ class Servers(AbstractContextManager["Servers"]):
             )
         return str(group.id)
 
-    def _network(self) -> tuple[str, str, Any]:
+    def _make_network(self) -> tuple[str, str, Future[str]]:
         network = self._cloud.network
         own = network.create_network(name=self.name)
         self._undo.append(lambda: network.delete_network(own.id))
@@ -177,8 +191,8 @@ class Servers(AbstractContextManager["Servers"]):
 
         return own.id, subnet.id, self._threads.submit(route)
 
-    def _floating_ip(self, port: str, routed: Any) -> str:  # noqa: ANN401
+    def _make_floating_ip(self, port: str) -> str:
         network = self._cloud.network
-        made = network.create_ip(floating_network_id=routed.result(), port_id=port)
+        made = network.create_ip(floating_network_id=self._outside.result(), port_id=port)
         self._undo.append(lambda: network.delete_ip(made.id))
         return str(made.floating_ip_address)

@@ -24,18 +24,13 @@ NO_OP_SECONDS = 15.0
 NO_OPS = 3
 
 
-def lower_bound(sizes: Sequence[int], manifests: Path) -> dict[str, float]:
+def lower_bound(sizes: Sequence[int], manifests: Path, *flags: str) -> dict[str, float]:
     """Measure the lower bound inside the lab; returns step -> seconds."""
+    options = zip(("--gateways", "--control-planes", "--workers"), map(str, sizes), strict=True)
     command = [
         *(sys.executable, "-m", "bench.lower_bound", "--cni", str(manifests)),
-        *(
-            "--gateways",
-            str(sizes[0]),
-            "--control-planes",
-            str(sizes[1]),
-            "--workers",
-            str(sizes[2]),
-        ),
+        *(word for option in options for word in option),
+        *flags,
     ]
     result = subprocess.run(
         namespace.enter(command, environment=inside.environment()),
@@ -84,10 +79,12 @@ def servers() -> set[str]:
     return {server["ID"] for server in openstack("server", "list", "--name", f"^{NAME}-")}
 
 
-def one_more_worker(made: Cluster, workers: int, figures: Figures) -> None:
+def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path) -> None:
     """Measure adding a worker, which must change nothing but that worker's server."""
     before = servers()
-    figures.add("one more worker", seconds(lambda: made.up(workerCount=workers + 1)))
+    flags = recorded(events)
+    figures.add("one more worker", seconds(lambda: made.up(*flags, workerCount=workers + 1)))
+    draw("one more worker", events)
     unchanged(made, "create")
     new = servers() - before
     figures.add("servers that are new after it", len(new), "", 1)
@@ -108,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> None:
         try:
             with step("the program"):
                 ready = program(made, sizes, figures, manifests, arguments.picture)
-                one_more_worker(made, arguments.workers, figures)
+                one_more_worker(made, arguments.workers, figures, manifests.with_name("worker"))
         finally:
             with step("pulumi destroy"):
                 figures.add("pulumi destroy", seconds(made.destroy))

@@ -1,0 +1,1 @@
+"""Race the program against other ways to the same cluster, on the same cloud: `make race`."""

@@ -1,0 +1,71 @@
+"""The tables of docs/race.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from bench.race.results import Run, medians
+from bench.race.step import STEPS, UPGRADE, Step
+from lab.paths import PROJECT
+
+PAGE = PROJECT / "docs/race.md"
+HEADING = "## The last race\n"
+
+
+def publish(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> None:
+    """Put these results in the place of the last ones."""
+    before, heading, _ = PAGE.read_text().partition(HEADING)
+    PAGE.write_text(f"{before}{heading}\n{text(results, old, new, day)}")
+
+
+def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> str:
+    """What was raced, seconds with and without servers, what it took, and the API in an upgrade."""
+    figures = {contestant: medians(runs) for contestant, runs in results.items()}
+    runs = ", ".join(f"{contestant} {len(of)}" for contestant, of in results.items())
+    seconds = [(what, *(_seconds(of.get(what)) for of in figures.values())) for what in STEPS]
+    used = [(what, *(_used(of.get(what)) for of in figures.values())) for what in STEPS]
+    upgrades = [
+        f"- {contestant}: {of[UPGRADE].failed:g} polls failed, "
+        f"{of[UPGRADE].silence:.1f} s of silence at most"
+        for contestant, of in figures.items()
+        if UPGRADE in of
+    ]
+    return "\n".join(
+        (
+            f"{day}, Kubernetes {old}, upgraded to {new}. Medians of runs: {runs}.",
+            "",
+            "Seconds, and in brackets with those that the servers took:",
+            "",
+            *_table(("step", *figures), seconds),
+            "",
+            "Processor seconds and memory of the tool, and what a person types and edits:",
+            "",
+            *_table(("step", *figures), used),
+            "",
+            "The API during the upgrade, queried five times a second:",
+            "",
+            *upgrades,
+            "",
+        )
+    )
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines]
+
+
+def _seconds(step: Step | None) -> str:
+    if step is None:
+        return "-"
+    if not step.servers:
+        return f"{step.seconds:.0f} ({step.seconds:.0f})"
+    return f"{step.seconds:.0f} ({step.seconds + step.servers:.0f})"
+
+
+def _used(step: Step | None) -> str:
+    if step is None:
+        return "-"
+    by_hand = f", {step.by_hand:g}" if step.by_hand else ""
+    return f"{step.processor:.0f} s, {step.memory:.0f} MiB{by_hand}"

@@ -1,0 +1,61 @@
+"""Processor time and memory of a tool, with every process that it starts."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import threading
+from contextlib import AbstractContextManager
+
+import psutil
+
+# prctl(2): orphans become this process's children, so that their processor time is counted too.
+PR_SET_CHILD_SUBREAPER = 36
+SAMPLE_SECONDS = 1.0
+
+
+class Usage(AbstractContextManager["Usage"]):
+    """What the processes use that this one starts in the block, and waits for."""
+
+    def __init__(self) -> None:
+        # Seconds of all processors together, and MiB of all processes together at their peak.
+        self.processor = 0.0
+        self.memory = 0.0
+        self._over = threading.Event()
+        self._sampler = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> Usage:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._before = _processor_seconds()
+        self._sampler.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        self._sampler.join()
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.NoSuchProcess, ChildProcessError):
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    os.waitpid(child.pid, 0)
+        self.processor = _processor_seconds() - self._before
+
+    def _sample(self) -> None:
+        while not self._over.wait(SAMPLE_SECONDS):
+            self.memory = max(self.memory, _memory_mib())
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _memory_mib() -> float:
+    """Memory of all descendants, shared pages counted once (PSS)."""
+    total = 0
+    for process in psutil.Process().children(recursive=True):
+        # Processes may end meanwhile.
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total / (1 << 20)
