@@ -19,6 +19,8 @@ LAB: dict[str, Any] = {
     "containerd_use_systemd_cgroup": False,
     "download_container": False,
     "kube_proxy_conntrack_max_per_core": 0,
+    # For nftables it loads a kernel module, which a container cannot.
+    "kube_proxy_mode": "iptables",
     "kubelet_fail_cgroup_v1": False,
     "kubelet_fail_swap_on": False,
     "kubelet_swap_behavior": "NoSwap",
@@ -26,14 +28,13 @@ LAB: dict[str, Any] = {
     "restrict_oom_score_adj": True,
     "skip_kubeadm_images": True,
 }
-# The same parts as the other contestants: the same pod network, kube-proxy, CoreDNS, and a load
-# balancer in front of the API servers.
+# The same parts as the other contestants: the same pod network, CoreDNS, and a load balancer in
+# front of the API servers.
 PARTS: dict[str, Any] = {
     "enable_dns_autoscaler": False,
     "enable_nodelocaldns": False,
     "kube_network_plugin": "custom_cni",
     "kube_pods_subnet": POD_CIDR,
-    "kube_proxy_mode": "nftables",
     "loadbalancer_apiserver_localhost": False,
 }
 # The image of CoreDNS that belongs to each minor version, and the one of etcd.
