@@ -38,13 +38,17 @@ test: lint ## Lint, and run the tests that need no cloud; ends with what was ski
 smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.
 	$(BIN)/pytest -v tests/smoke
 
+# The suite is named like its target.
+KUBERNETES_TESTS = $(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) \
+  $(if $(NOTE),--note "$(NOTE)")
+
 .PHONY: conformance
 conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.
-	$(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
+	$(KUBERNETES_TESTS)
 
 .PHONY: e2e
 e2e: venv ## Run Kubernetes' tests of network policies and CSI drivers on that cluster; writes docs/e2e.md.
-	$(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) $(if $(NOTE),--note "$(NOTE)")
+	$(KUBERNETES_TESTS)
 
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
@@ -136,7 +140,7 @@ lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 work
 
 .PHONY: lab-conformance
 lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab; writes docs/conformance.md (root).
-	SUITE=conformance $(BIN)/pytest -v -s tests/lab/test_conformance.py
+	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-e2e
 lab-e2e: lab-cloud ## The same for network policies and CSI drivers; writes docs/e2e.md (root).

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bench.lower_bound import POD_CIDR
 from bench.servers import USER
-from lab.image import versions
+from lab.image import node, versions
 
-POD_CIDR = "10.244.0.0/16"
 PORT = 6443
 # Where the node image has its programs, and where archives of them are put together.
-ARTIFACTS = "/opt/openstack-kubernetes/artifacts"
+ARTIFACTS = f"/{node.ARTIFACTS}"
 ARCHIVES = "/opt/race"
 # A server of the lab is a system container, and has no way to the internet; its images are loaded.
 LAB: dict[str, Any] = {
@@ -37,7 +37,7 @@ PARTS: dict[str, Any] = {
     "kube_pods_subnet": POD_CIDR,
     "loadbalancer_apiserver_localhost": False,
 }
-# The image of CoreDNS that belongs to each minor version, and the one of etcd.
+# The image of CoreDNS that kubeadm of each minor version asks for.
 COREDNS = {"v1.35": "1.13.1", "v1.36": "1.14.2"}
 
 

@@ -53,14 +53,12 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) ->
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [titles, ["---"] * len(titles), *rows]
-    return [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _seconds(step: Step | None) -> str:
     if step is None:
         return "-"
-    if not step.servers:
-        return f"{step.seconds:.0f} ({step.seconds:.0f})"
     return f"{step.seconds:.0f} ({step.seconds + step.servers:.0f})"
 
 

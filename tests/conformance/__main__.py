@@ -48,9 +48,11 @@ def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
         suite=name, day=datetime.now(UTC).date(), version=version, nodes=nodes, runs=runs,
         known=suite.known(built) if chosen.complete else [], note=note,
     )  # fmt: skip
-    crds = kubectl(kubeconfig, "get", "crd", "-o", "name")
-    described = driver.write(results, snapshots="volumesnapshots." in crds)
-    flags = (f"--storage.testdriver={described}",)
+    flags = []
+    if chosen.csi_driver:
+        crds = kubectl(kubeconfig, "get", "crd", "-o", "name")
+        described = driver.write(results, snapshots="volumesnapshots." in crds)
+        flags.append(f"--storage.testdriver={described}")
     written = PAGES / f"{name}.md"
     for run in suite.run(chosen, built, results, kubeconfig, processes, *flags):
         runs[run] = page.read(suite.junit(results, run))

@@ -34,6 +34,8 @@ class Suite:
     runs: Mapping[str, Run]
     # Every conformance test of the cluster's version must pass, none may be missing.
     complete: bool = False
+    # Some are tests of CSI drivers, which need a description of the driver.
+    csi_driver: bool = False
 
 
 SUITES = {
@@ -60,6 +62,7 @@ SUITES = {
             "network-policy": Run("Feature: containsAny NetworkPolicy"),
             "storage": Run(f"!{APART}", focus="External.Storage"),
         },
+        csi_driver=True,
     ),
 }
 
