@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import psutil
 
+from bench import memory
 from bench.cluster import cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from lab import cache, cluster_size, image
@@ -28,13 +27,7 @@ def memory_gib() -> float:
     The kernel's own memory is small, and the page cache is given back: neither is included.
     """
     supervisor = psutil.Process(namespace.running())
-    total = 0
-    for process in (supervisor, *supervisor.children(recursive=True)):
-        # Processes may end meanwhile.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
-            total += sum(int(w.split()[1]) for w in text.splitlines() if w.startswith("Pss:"))
-    return total / (1 << 20)
+    return memory.kib((supervisor, *supervisor.children(recursive=True))) / (1 << 20)
 
 
 def login() -> float:

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 
 import psutil
 
+from bench import memory
+
 # prctl(2): orphans become this process's children, so that their processor time is counted too.
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 1.0
@@ -43,19 +45,10 @@ class Usage(AbstractContextManager["Usage"]):
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            self.memory = max(self.memory, _memory_mib())
+            used = memory.kib(psutil.Process().children(recursive=True))
+            self.memory = max(self.memory, used / (1 << 10))
 
 
 def _processor_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _memory_mib() -> float:
-    """Memory of all descendants, shared pages counted once (PSS)."""
-    total = 0
-    for process in psutil.Process().children(recursive=True):
-        # Processes may end meanwhile.
-        with contextlib.suppress(psutil.Error):
-            total += process.memory_full_info().pss
-    return total / (1 << 20)
