@@ -159,10 +159,10 @@ def connect(login: CloudLogin) -> Connection:
 
     try:
         cloud = Connection(config=resolve(login))
-        cloud.authorize()
+        # `Connection.authorize` would pass on no more than the text of a refusal.
+        cloud.session.get_token()
     except CLOUD_ERRORS as error:
-        # The SDK passes some of keystoneauth's errors on, and only the text of others.
-        refused = isinstance(error, Unauthorized) or "401" in str(error)
+        refused = isinstance(error, Unauthorized)
         problem = "refuses the credentials" if refused else "does not answer a login"
         fault = Fault(login.key, login.value, f"the cloud {problem}: {error}")
         raise ConfigError([fault]) from None

@@ -17,12 +17,12 @@ from typing import Any
 
 from openstack.connection import Connection
 from openstack.exceptions import HttpException
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from cloud import marks
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands import argument_types
+from commands.waiting import until_empty
 from config.errors import ConfigError
 
 CINDER = "block-storage"
@@ -176,13 +176,7 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
 
     told: set[str] = set()
 
-    @retry(
-        retry=retry_if_result(bool),
-        wait=wait_fixed(3),
-        stop=stop_after_delay(PATIENCE),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
-    )
-    def until_empty() -> list[str]:
+    def clean() -> list[str]:
         found = clean_up(cloud, cluster_id, keep_volumes=keep_volumes)
         # Not in every round: there are a hundred of them.
         for each in found:
@@ -191,7 +185,7 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
         told.update(found)
         return found
 
-    left = until_empty()
+    left = until_empty(clean, PATIENCE, pause=3)
     for each in kept(cloud, cluster_id) if keep_volumes else []:
         print(f"kept {each}")
     if left:

@@ -21,11 +21,11 @@ from typing import Any
 import httpx
 from openstack.connection import Connection
 from openstack.exceptions import ConflictException, NotFoundException
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.kubernetes_api import Administrator, patiently
+from commands.waiting import until, until_empty
 from config.errors import ConfigError
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -142,7 +142,7 @@ def stop(cloud: Connection, server: str) -> None:
         problem = f": {refusal}"
     else:
         problem = ""
-    if not _until(lambda: _status(cloud, server) in _OFF, STOP_SECONDS):
+    if not until(lambda: _status(cloud, server) in _OFF, STOP_SECONDS, pause=2):
         status = _status(cloud, server)
         raise StillRunningError(
             f"Nova does not stop its server {server}, which is {status}{problem}"
@@ -154,18 +154,6 @@ def _status(cloud: Connection, server: str) -> str:
         return str(cloud.compute.get_server(server).status)
     except NotFoundException:
         return "DELETED"
-
-
-def _until(done: Callable[[], bool], seconds: float) -> bool:
-    """Wait until it is done; False if it is not within so many seconds."""
-    return bool(
-        Retrying(
-            retry=retry_if_result(lambda answer: not answer),
-            wait=wait_fixed(2),
-            stop=stop_after_delay(seconds),
-            retry_error_callback=lambda _: False,
-        )(done)
-    )
 
 
 def fence(node: DeadNode, name: str, stop_server: Callable[[], None]) -> None:
@@ -188,13 +176,8 @@ def fence(node: DeadNode, name: str, stop_server: Callable[[], None]) -> None:
         print(f"{name} does not answer: its server is stopped")
     try:
         node.take_out_of_service()
-        left: list[str] = []
-
-        def empty() -> bool:
-            left[:] = node.left()
-            return not left
-
-        if not _until(empty, LEAVE_SECONDS):
+        left = until_empty(node.left, LEAVE_SECONDS, pause=2)
+        if left:
             print(f"still recorded on {name}, whose server does not run: {', '.join(left)}")
         node.delete()
     except httpx.HTTPError as error:

@@ -16,9 +16,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
-
 from commands.private_file import private_folder, write_private
+from commands.waiting import until
 
 # Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
@@ -62,13 +61,7 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
         )
         return answers[-1].returncode == 0
 
-    moved = Retrying(
-        retry=retry_if_result(lambda done: not done),
-        wait=wait_fixed(0.1),
-        stop=stop_after_delay(PATIENCE),
-        retry_error_callback=lambda _: False,
-    )(another_has_it)
-    if moved:
+    if until(another_has_it, PATIENCE, pause=0.1):
         had_it = any(answer.returncode == _STOPPING for answer in answers)
         return f"{name} gave the floating IP to another gateway" if had_it else ""
     errors = [answer.stderr.strip() for answer in answers if answer.stderr.strip()]

@@ -21,12 +21,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from commands import argument_types
 from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.private_file import write_private
 from commands.pulumi_cli import PulumiError, pulumi
+from commands.waiting import until
 
 # Seconds for the cluster to sign; it takes less than one.
 PATIENCE = 30
@@ -106,12 +106,7 @@ def _signed(client: httpx.Client, request: bytes, seconds: int) -> str:
     }
     try:
         _ask(client, "PUT", f"{path}/approval", {**created, "status": {"conditions": [approved]}})
-        certificate: str | None = Retrying(
-            retry=retry_if_result(lambda found: found is None),
-            wait=wait_fixed(0.2),
-            stop=stop_after_delay(PATIENCE),
-            retry_error_callback=lambda _: None,
-        )(lambda: _certificate(_ask(client, "GET", path)))
+        certificate = until(lambda: _certificate(_ask(client, "GET", path)), PATIENCE, pause=0.2)
     finally:
         _ask(client, "DELETE", path)
     if certificate is None:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import httpx
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from commands.fleet.clusters import is_ready, trouble
 from commands.kubernetes_api import Administrator, KubeconfigError
+from commands.waiting import until_empty
 
 # Seconds for pods that were moved last to be Ready.
 PATIENCE = 300
@@ -28,14 +28,7 @@ def settled_faults(
     outputs: Mapping[str, Any], namespaces: Collection[str], version: str
 ) -> list[str]:
     """The faults that are left when the cluster has had time to become healthy."""
-    waiting = Retrying(
-        retry=retry_if_result(bool),
-        stop=stop_after_delay(PATIENCE),
-        wait=wait_fixed(5),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
-    )
-    left: list[str] = waiting(faults, outputs, namespaces, version)
-    return left
+    return until_empty(lambda: faults(outputs, namespaces, version), PATIENCE, pause=5)
 
 
 def faults(outputs: Mapping[str, Any], namespaces: Collection[str], version: str) -> list[str]:

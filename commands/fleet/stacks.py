@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from commands.local_backend import folder
 from commands.pulumi_cli import pulumi
-from commands.recover.local_backend import folder
 
 # By stack and project.
 Locks = Mapping[tuple[str, str], str]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
+from commands.local_backend import delete_empty_attributes
 from commands.pulumi_cli import PulumiError
 from commands.question import agreed
 from commands.recover import orphaned_resources
-from commands.recover.local_backend import delete_empty_attributes
 from commands.recover.orphaned_resources import OrphanedResource
 from commands.recover.state import State
 from config.errors import ConfigError

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tenacity import wait_none
 
 from commands.fleet import health
 from commands.fleet.__main__ import main
@@ -35,7 +34,6 @@ UP = f"sed -i s/{VERSION}/{NEW}/g {{folder}}/stack-output-{{name}} {{folder}}/{{
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "PATIENCE", 0)
-    monkeypatch.setattr(health, "wait_fixed", lambda _: wait_none())
 
 
 def add(fleet: Fleet, name: str, answers: Mapping[str, object] = ANSWERS) -> None:

@@ -16,7 +16,7 @@ from cloud.login import login
 from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
-from commands.recover.local_backend import delete_empty_attributes
+from commands.local_backend import delete_empty_attributes
 from commands.recover.state import State
 from tests.unit.engine import CLUSTER_ID, run
 
