@@ -54,22 +54,9 @@ class Servers(AbstractContextManager["Servers"]):
         self.floating_ip = ""
 
     def __exit__(self, *failure: object) -> None:
-        compute = self._cloud.compute
         self._threads.shutdown(cancel_futures=True)
         with ThreadPoolExecutor(32) as threads:
-            list(threads.map(compute.delete_server, self._ids.values()))
-            list(
-                threads.map(
-                    lambda i: (
-                        compute.wait_for_delete(
-                            compute.get_server(i), interval=0.3, wait=SSH_SECONDS
-                        )
-                        if compute.find_server(i)
-                        else None
-                    ),
-                    self._ids.values(),
-                )
-            )
+            list(threads.map(self.delete, list(self._ids)))
         failures = []
         for undo in reversed(self._undo):
             try:
@@ -95,10 +82,10 @@ class Servers(AbstractContextManager["Servers"]):
 
     def delete(self, name: str) -> None:
         """Delete a server and wait until it is gone; its address stays reserved."""
-        compute = self._cloud.compute
-        server = compute.get_server(self._ids.pop(name))
+        compute, server = self._cloud.compute, self._ids.pop(name)
         compute.delete_server(server)
-        compute.wait_for_delete(server, interval=0.3, wait=SSH_SECONDS)
+        if there := compute.find_server(server):
+            compute.wait_for_delete(there, interval=0.3, wait=SSH_SECONDS)
 
     def wait_for_ssh(self, name: str) -> None:
         """Wait until an SSH login works."""

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,54 +130,63 @@ class Kubespray:
         if result.returncode != 0:
             raise RuntimeError(f"{playbook} failed:\n{log.read_text()[-8000:]}")
 
-    def race(self, done: dict[str, Step], old: str, new: str) -> None:
-        """Run every step."""
+    def race(self, old: str, new: str) -> Iterator[tuple[str, Step]]:
+        """Run every step, and give each one with its name as soon as it is done."""
+        yield step.CREATE, self._create(old)
+        yield step.ONE_MORE_WORKER, self._add_worker(old)
+        yield step.NO_CHANGE, measured(lambda: self.play("cluster.yml"), by_hand=1)
+        yield step.LOST_CONTROL_PLANE, self._replace_control_plane(old)
+        yield step.UPGRADE, self._upgrade(new)
+
+    def _create(self, release: str) -> Step:
         servers = self.create_servers()
-        self.write_inventory(old)
+        self.write_inventory(release)
         began = datetime.now(UTC)
         # The servers, the load balancer, the inventory, the playbook.
         created = measured(lambda: self.play("cluster.yml"), by_hand=4, servers=servers)
-        done[step.CREATE] = dataclasses.replace(created, seconds=self._ready(began))
-        report(done)
+        return dataclasses.replace(created, seconds=self._ready(began))
 
+    def _add_worker(self, release: str) -> Step:
+        began = datetime.now(UTC)
         servers = self.add_server(ONE_MORE)
         self._workers.append(ONE_MORE)
-        self.write_inventory(old)
+        self.write_inventory(release)
 
         def scale() -> None:
             self.play("playbooks/facts.yml")
             self.play("scale.yml", f"--limit={ONE_MORE}")
 
         # The server, the inventory, two playbooks (docs/operations/nodes.md).
-        done[step.ONE_MORE_WORKER] = measured(scale, by_hand=4, servers=servers)
+        added = measured(scale, by_hand=4, servers=servers)
         self._ready(began)
-        report(done)
-        done[step.NO_CHANGE] = measured(lambda: self.play("cluster.yml"), by_hand=1)
-        report(done)
+        return added
 
+    def _replace_control_plane(self, release: str) -> Step:
+        began = datetime.now(UTC)
         self._servers.delete(LOST)
         servers = self.add_server(ITS_REPLACEMENT)
         self._lost.append(LOST)
         self._control_planes.append(ITS_REPLACEMENT)
-        self.write_inventory(old)
+        self.write_inventory(release)
         flags = ("--limit=etcd,kube_control_plane", "--extra-vars=etcd_retries=10")
         # The server, the inventory before and after it, the load balancer, the playbook
         # (docs/operations/recover-control-plane.md).
-        done[step.LOST_CONTROL_PLANE] = measured(
+        replaced = measured(
             lambda: self.play("recover-control-plane.yml", *flags), by_hand=5, servers=servers
         )
         self._lost.clear()
         self._control_planes.remove(LOST)
         self._ready(began)
-        report(done)
+        return replaced
 
-        self.write_inventory(new)
+    def _upgrade(self, release: str) -> Step:
+        began = datetime.now(UTC)
+        self.write_inventory(release)
         with Poll(f"https://{self._servers.floating_ip}:{PORT}", inside=True) as poll:
             # The inventory, the playbook.
             upgraded = measured(lambda: self.play("upgrade-cluster.yml"), by_hand=2)
-        done[step.UPGRADE] = dataclasses.replace(upgraded, failed=poll.failed, silence=poll.longest)
         self._ready(began)
-        report(done)
+        return dataclasses.replace(upgraded, failed=poll.failed, silence=poll.longest)
 
     def _ready(self, began: datetime) -> float:
         """Seconds until all nodes were Ready; every machine of the inventory must be one."""
@@ -203,12 +212,6 @@ class Kubespray:
         self._sums = {file: total for total, file in map(str.split, said.splitlines())}
 
 
-def report(done: dict[str, Step]) -> None:
-    """Print the last step, for whoever waits."""
-    what, made = list(done.items())[-1]
-    print(f"{made.seconds:6.0f} s  {what}", file=sys.stderr, flush=True)
-
-
 def main() -> None:
     """Race once."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -225,7 +228,9 @@ def main() -> None:
     try:
         with Servers(NAME, given.image) as servers:
             made = Kubespray(servers, given.checkout, given.programs, given.manifests, given.logs)
-            made.race(done, given.old, given.new)
+            for name, taken in made.race(given.old, given.new):
+                done[name] = taken
+                print(f"{taken.seconds:6.0f} s  {name}", file=sys.stderr, flush=True)
     finally:
         print(json.dumps({what: dataclasses.asdict(made) for what, made in done.items()}))
 

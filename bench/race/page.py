@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
+from bench.page import replace_below
 from bench.race.results import Run, medians
 from bench.race.step import STEPS, UPGRADE, Step
 from lab.paths import PROJECT
@@ -15,8 +16,7 @@ HEADING = "## The last race\n"
 
 def publish(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> None:
     """Put these results in the place of the last ones."""
-    before, heading, _ = PAGE.read_text().partition(HEADING)
-    PAGE.write_text(f"{before}{heading}\n{text(results, old, new, day)}")
+    replace_below(PAGE, HEADING, text(results, old, new, day))
 
 
 def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from bench.page import replace_below
 from lab.paths import PROJECT
 from tests.lab.history import silence
 
@@ -62,5 +63,4 @@ class Soak:
 
 def publish(soak: Soak, page: Path = PAGE) -> None:
     """Put the run in the place of the last one."""
-    before, heading, _ = page.read_text().partition(HEADING)
-    page.write_text(f"{before}{heading}\n{soak.text()}")
+    replace_below(page, HEADING, soak.text())
