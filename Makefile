@@ -39,16 +39,20 @@ smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could no
 	$(BIN)/pytest -v tests/smoke
 
 # The suite is named like its target.
-KUBERNETES_TESTS = $(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) \
+TESTS_OF_OTHERS = $(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) \
   $(if $(NOTE),--note "$(NOTE)")
 
 .PHONY: conformance
 conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.
-	$(KUBERNETES_TESTS)
+	$(TESTS_OF_OTHERS)
 
 .PHONY: e2e
 e2e: venv ## Run Kubernetes' tests of network policies and CSI drivers on that cluster; writes docs/e2e.md.
-	$(KUBERNETES_TESTS)
+	$(TESTS_OF_OTHERS)
+
+.PHONY: gateway-api
+gateway-api: venv ## Run Gateway API's conformance tests on that cluster; writes docs/gateway-api.md.
+	$(TESTS_OF_OTHERS)
 
 # On each node of the selected stack, by the ssh_config of docs/operations.md. KUBE_BENCH is the folder
 # of a release: the program, and its controls in cfg/.
@@ -145,6 +149,10 @@ lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab
 .PHONY: lab-e2e
 lab-e2e: lab-cloud ## The same for network policies and CSI drivers; writes docs/e2e.md (root).
 	SUITE=e2e $(BIN)/pytest -v -s tests/lab/test_conformance.py
+
+.PHONY: lab-gateway-api
+lab-gateway-api: lab-cloud ## Run Gateway API's on a cluster with Traefik; writes docs/gateway-api.md (root).
+	$(BIN)/pytest -v -s tests/lab/test_gateway_api.py
 
 .PHONY: lab-operator
 lab-operator: lab-cloud ## Let an operator create, scale, repair and destroy a cluster; prints figures (root).

@@ -34,7 +34,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
         "gateway": {
             "enabled": exposure.gateway_api,
             # Serves routes of every namespace, as with Ingresses.
-            "listeners": {"web": {"namespacePolicy": {"from": "All"}}},
+            "listeners": {"web": {"port": ports.HTTP, "namespacePolicy": {"from": "All"}}},
         },
         "gatewayClass": {"enabled": exposure.gateway_api},
         "service": {
@@ -43,12 +43,14 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
         },
         "ports": {
             name: {
+                # In the pod as well: a Gateway's listener names the port that Traefik listens on.
+                "port": port,
                 "proxyProtocol": {"trustedIPs": list(exposure.trusted_cidrs)},
                 **({} if exposure.octavia else {"nodePort": node_port}),
             }
-            for name, node_port in (
-                ("web", ports.INGRESS_HTTP),
-                ("websecure", ports.INGRESS_HTTPS),
+            for name, port, node_port in (
+                ("web", ports.HTTP, ports.INGRESS_HTTP),
+                ("websecure", ports.HTTPS, ports.INGRESS_HTTPS),
             )
         },
         "metrics": {

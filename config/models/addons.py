@@ -178,7 +178,8 @@ class Ingress(OptionalChartAddon):
     gateway_api: bool = False
     """Serve the Gateway API too (Traefik only); install its CRDs before. Routes in any namespace
     may use the Gateway `traefik-gateway` in the namespace `ingress`. It serves HTTP only, until you
-    set a certificate with the chart's value `gateway.listeners.websecure`."""
+    set a certificate with the chart's value `gateway.listeners.websecure`. Listeners of your own
+    Gateways must have port 80 or 443."""
 
     @model_validator(mode="after")
     def _gateway_api_needs_traefik(self) -> Self:

@@ -1,38 +1,17 @@
-"""Run Kubernetes' own tests on the cluster of KUBECONFIG, and write the page about it."""
+"""Run a suite of tests that others wrote on the cluster of KUBECONFIG, and write its page."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.conformance import driver, page, programs, suite
+from tests.conformance import driver, gateway_api, page, programs, suite
+from tests.conformance.live import FOLDER, PAGES, kubectl
 from tests.conformance.programs import ConformanceError
-
-PROJECT = Path(__file__).resolve().parents[2]
-PAGES = PROJECT / "docs"
-# Programs and results of each version; nothing in it belongs to the project.
-FOLDER = PROJECT / ".conformance"
-
-
-def kubectl(kubeconfig: Path, *words: str) -> str:
-    """Ask the cluster."""
-    if shutil.which("kubectl") is None:
-        raise ConformanceError("the tests call kubectl, which is not on PATH: install it")
-    result = subprocess.run(
-        ["kubectl", f"--kubeconfig={kubeconfig}", "--request-timeout=20s", *words],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if result.returncode != 0:
-        raise ConformanceError(
-            f"the cluster of KUBECONFIG={kubeconfig} does not answer: {result.stderr.strip()}"
-        )
-    return result.stdout
 
 
 def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
@@ -68,7 +47,7 @@ def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
 def main(words: list[str] | None = None) -> int:
     """Return 0 if the suite has passed."""
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
-    parser.add_argument("suite", choices=suite.SUITES)
+    parser.add_argument("suite", choices=[*suite.SUITES, gateway_api.NAME])
     default = os.environ.get("KUBECONFIG") or "~/.kube/config"
     parser.add_argument("--kubeconfig", type=Path, default=Path(default))
     parser.add_argument("--procs", type=int, default=4, help="tests at a time (default: 4)")
@@ -78,7 +57,10 @@ def main(words: list[str] | None = None) -> int:
     try:
         if not kubeconfig.is_file():
             raise ConformanceError(f"KUBECONFIG={kubeconfig}: there is no such file")
-        passed = check(arguments.suite, kubeconfig, arguments.procs, arguments.note)
+        if arguments.suite == gateway_api.NAME:
+            passed = gateway_api.check(kubeconfig, arguments.note)
+        else:
+            passed = check(arguments.suite, kubeconfig, arguments.procs, arguments.note)
         return 0 if passed else 1
     except ConformanceError as error:
         print(f"conformance: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Programs of Kubernetes' end-to-end tests, built from its Go module at any version."""
+"""Programs of tests that others wrote, built from their Go modules at any version."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 KUBERNETES = "k8s.io/kubernetes"
 E2E, GINKGO = "e2e.test", "ginkgo"
+# `go vet`, which belongs to a test's build, would take minutes.
+TEST = ("test", "-c", "-vet=off")
 
 
 class ConformanceError(Exception):
@@ -37,28 +40,28 @@ def module(version: str, kubernetes: str) -> str:
 
 def build(version: str, folder: Path) -> Path:
     """Build what is missing; returns the folder with the programs."""
-    # `go vet`, which belongs to a test's build, would take minutes.
-    program(version, folder, E2E, f"{KUBERNETES}/test/e2e", "test", "-c", "-vet=off")
+    require(folder, f"{KUBERNETES}@{version}", lambda own: module(version, own))
+    program(folder, E2E, f"{KUBERNETES}/test/e2e", *TEST)
     # The same release that the tests are written with: the two talk to each other.
-    program(version, folder, GINKGO, "github.com/onsi/ginkgo/v2/ginkgo")
+    program(folder, GINKGO, "github.com/onsi/ginkgo/v2/ginkgo")
     return folder / "bin"
 
 
-def program(version: str, folder: Path, name: str, package: str, *verb: str) -> Path:
+def require(folder: Path, wanted: str, write: Callable[[str], str]) -> None:
+    """Write a go.mod that needs a module, from the module's own, unless it is there."""
+    file = folder / "go.mod"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shown = json.loads(_go(folder, "mod", "download", "-json", wanted))
+        file.write_text(write(Path(shown["Dir"], "go.mod").read_text()))
+
+
+def program(folder: Path, name: str, package: str, *verb: str) -> Path:
     """Build one program unless it is there; it appears only when it is complete."""
     target = folder / "bin" / name
     if target.exists():
         return target
-    if shutil.which("go") is None:
-        raise ConformanceError(
-            f"building {name} needs Go, which is not on PATH: install it (https://go.dev/doc/"
-            "install) and run again"
-        )
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not (folder / "go.mod").exists():
-        shown = json.loads(_go(folder, "mod", "download", "-json", f"{KUBERNETES}@{version}"))
-        own = Path(shown["Dir"], "go.mod").read_text()
-        (folder / "go.mod").write_text(module(version, own))
     print(f"building {name}, which takes minutes", flush=True)
     partial = target.with_name(f".{name}.partial")
     _go(folder, *(verb or ("build",)), "-ldflags=-s -w", "-o", str(partial), package)
@@ -66,12 +69,17 @@ def program(version: str, folder: Path, name: str, package: str, *verb: str) -> 
     return target
 
 
-def source(folder: Path) -> Path:
-    """The folder of Kubernetes' module, once a program has been built."""
-    return Path(json.loads(_go(folder, "mod", "download", "-json", KUBERNETES))["Dir"])
+def source(folder: Path, path: str = KUBERNETES) -> Path:
+    """The folder of a module, once a program has been built."""
+    return Path(json.loads(_go(folder, "mod", "download", "-json", path))["Dir"])
 
 
 def _go(folder: Path, *words: str) -> str:
+    if shutil.which("go") is None:
+        raise ConformanceError(
+            "building the tests needs Go, which is not on PATH: install it (https://go.dev/doc/"
+            "install) and run again"
+        )
     # -mod=mod: the sums are looked up in Go's checksum database and written next to go.mod.
     environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false -trimpath"}
     if words[0] in ("test", "build"):

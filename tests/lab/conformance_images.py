@@ -69,7 +69,7 @@ def _images(version: str, folder: Path, wanted: Sequence[str]) -> Iterator[Image
         return writer.close()
 
     def built(name: str, package: str) -> Path:
-        return programs.program(version, folder, name, package)
+        return programs.program(folder, name, package)
 
     def tagged(image: str, parts: Sequence[Layer], entrypoint: Sequence[str] = (),
                command: Sequence[str] = (), user: str = "") -> Iterator[Image]:  # fmt: skip

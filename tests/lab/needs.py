@@ -15,6 +15,15 @@ def chart_folder(name: str) -> Path:
     return own if own.is_dir() else FETCHED / name
 
 
+def every_chart(folder: Path) -> Path:
+    """Fill one folder with the lab's own charts and those that a user has added."""
+    for source in (CHARTS, FETCHED):
+        for chart in source.glob("*/Chart.yaml"):
+            if not (folder / chart.parent.name).exists():
+                (folder / chart.parent.name).symlink_to(chart.parent)
+    return folder
+
+
 @dataclass(frozen=True)
 class Needs:
     """Charts that an add-on needs, and archives of images that the lab cannot build."""

@@ -25,8 +25,8 @@ from bench.quiet import QuietStack
 from lab import image, settings
 from lab.cloud import inside, layout, namespace
 from lab.image import programs
-from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
+from tests.lab import needs
 from tests.lab.cluster import Cluster, left_in_project, openstack
 from tests.lab.gateways import Gateway
 from tests.lab.needs import Needs
@@ -168,12 +168,7 @@ def wanted(base: Mapping[str, Any], *, enabled: bool) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder with the lab's own charts and those that a user has added."""
-    folder = tmp_path_factory.mktemp("charts")
-    for source in (CHARTS, FETCHED):
-        for chart in source.glob("*/Chart.yaml"):
-            if not (folder / chart.parent.name).exists():
-                (folder / chart.parent.name).symlink_to(chart.parent)
-    return folder
+    return needs.every_chart(tmp_path_factory.mktemp("charts"))
 
 
 @pytest.fixture(scope="module")

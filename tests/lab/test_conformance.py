@@ -10,18 +10,16 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
-from lab.cloud import inside, layout, namespace
+from lab.cloud import inside, namespace
 from lab.image import versions
 from lab.paths import PROJECT
 from tests.conformance import programs
-from tests.conformance.__main__ import FOLDER
+from tests.conformance.live import FOLDER
 from tests.lab import conformance_images
-from tests.lab.cluster import Cluster, left_in_project, run
-from tests.smoke.live import until
+from tests.lab.cluster import Cluster, left_in_project
+from tests.lab.registry import serving
 
 SUITE = os.environ.get("SUITE", "conformance")
-PORT = 5081
-URL = f"http://{layout.API}:{PORT}"
 NOTE = (
     "On the lab: servers are system containers, and the tests' images are built there of the same"
     " sources and Debian packages, so this is a test and no certificate."
@@ -34,18 +32,8 @@ def registry() -> Iterator[str]:
     folder = FOLDER / versions.KUBERNETES
     programs.build(versions.KUBERNETES, folder)
     archive = conformance_images.archive(versions.KUBERNETES, folder)
-    words = ["--address", layout.API, "--port", str(PORT), str(archive)]
-    command = [sys.executable, "-m", "tests.lab.mirror", *words]
-    line = namespace.enter(command, environment={}, folder=PROJECT)
-    with (
-        (folder / "asked").open("w") as said,
-        subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said) as server,
-    ):
-        try:
-            until(lambda: run("curl", "-sf", f"{URL}/v2/", check=False) == "{}", "registry", 60)
-            yield URL
-        finally:
-            server.terminate()
+    with serving(archive, folder / "asked") as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from bench.figures import Figures
 from lab import image, program_image, settings, toolchain
 from lab.cloud import inside, layout, namespace
 from lab.image import archives
-from lab.image.charts import CHARTS, FETCHED
 from lab.paths import PROJECT
+from tests.lab import needs
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.lab.needs import Needs
 from tests.lab.object_store import ObjectStore
@@ -50,12 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 @pytest.fixture(scope="module")
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder with the lab's own charts and the operator's."""
-    folder = tmp_path_factory.mktemp("charts")
-    for source in (CHARTS, FETCHED):
-        for chart in source.glob("*/Chart.yaml"):
-            if not (folder / chart.parent.name).exists():
-                (folder / chart.parent.name).symlink_to(chart.parent)
-    return folder
+    return needs.every_chart(tmp_path_factory.mktemp("charts"))
 
 
 @pytest.fixture(scope="module")

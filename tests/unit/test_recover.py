@@ -13,10 +13,10 @@ import pytest
 from keystoneauth1.exceptions import ConnectFailure
 
 from cloud.login import login
+from commands.local_backend import delete_empty_attributes
 from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
-from commands.local_backend import delete_empty_attributes
 from commands.recover.state import State
 from tests.unit.engine import CLUSTER_ID, run
 

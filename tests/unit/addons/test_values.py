@@ -69,7 +69,10 @@ class TestValues:
         assert values["providers"]["kubernetesGateway"]["enabled"]
         assert values["gatewayClass"]["enabled"]
         assert values["gateway"]["enabled"]
-        assert values["gateway"]["listeners"]["web"]["namespacePolicy"] == {"from": "All"}
+        listener = values["gateway"]["listeners"]["web"]
+        assert listener == {"port": 80, "namespacePolicy": {"from": "All"}}
+        # What a user's own Gateway names.
+        assert [values["ports"][name]["port"] for name in ("web", "websecure")] == [80, 443]
         values = install({"ingress": {"enabled": True}}).chart_values("traefik")
         assert not values["providers"]["kubernetesGateway"]["enabled"]
         assert not values["gateway"]["enabled"]

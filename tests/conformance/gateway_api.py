@@ -1,0 +1,187 @@
+"""Gateway API's own conformance tests, on a GatewayClass of a cluster, and the page about them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import versions
+from tests.conformance import programs
+from tests.conformance.live import FOLDER, PAGES, kubectl
+from tests.conformance.programs import ConformanceError
+
+NAME = "gateway-api"
+# What Traefik's chart calls it.
+GATEWAY_CLASS = "traefik"
+API = "sigs.k8s.io/gateway-api"
+TESTS = f"{API}/conformance"
+PROGRAM = "gateway-api.test"
+BUNDLE_VERSION = "gateway.networking.k8s.io/bundle-version"
+PROFILES = ("GATEWAY-HTTP", "GATEWAY-GRPC", "GATEWAY-TLS")
+# Their tests need listeners on other ports than the two that reach the cluster.
+OTHER_PORTS = frozenset({"GatewayPort8080", "HTTPRouteParentRefPort"})
+_PORTS = "it needs a listener on another port than 80 and 443, which the gateways do not forward"
+SKIPPED: Mapping[str, str] = {
+    "HTTPRouteMultipleGateways": (
+        "Traefik answers for all Gateways at one address, so each serves the routes of the others;"
+        " its own run of the suite skips the test, too"
+    ),
+    "TLSRouteTerminateSimpleSameNamespace": _PORTS,
+    "TLSRouteMixedTerminationSameNamespace": _PORTS,
+}
+# The longest of the suite's own waits are minutes; a run takes about half an hour.
+LONGEST = "2h"
+
+
+def check(kubeconfig: Path, note: str) -> bool:
+    """Run the suite and write its page; tells whether it has passed."""
+    version, features = served(kubeconfig)
+    folder = FOLDER / f"{NAME}-{version}"
+    build(version, folder)
+    report = run(folder, kubeconfig, features)
+    page = PAGES / f"{NAME}.md"
+    page.write_text(text(report, datetime.now(UTC).date(), note))
+    print(f"{page}; report and log: {folder}")
+    return passed(report)
+
+
+def served(kubeconfig: Path) -> tuple[str, list[str]]:
+    """The version of Gateway API in the cluster, and the features that its class supports.
+
+    Raises:
+        ConformanceError: Gateway API is not served.
+    """
+    words = ("get", "--ignore-not-found", "-o", "json")
+    crd = kubectl(kubeconfig, *words, "crd", "gateways.gateway.networking.k8s.io")
+    if not crd:
+        raise ConformanceError("there are no CRDs of Gateway API in the cluster: install them")
+    found = kubectl(kubeconfig, *words, "gatewayclass", GATEWAY_CLASS)
+    if not found:
+        raise ConformanceError(
+            f"there is no GatewayClass {GATEWAY_CLASS}: set addons.ingress.gatewayApi"
+        )
+    features = [each["name"] for each in json.loads(found)["status"]["supportedFeatures"]]
+    return json.loads(crd)["metadata"]["annotations"][BUNDLE_VERSION], features
+
+
+def module(version: str, own: str) -> str:
+    """Write a go.mod that needs the suite, from its own, which finds the API in its repository."""
+    go = next(line for line in own.splitlines() if line.startswith("go "))
+    return (
+        f"module conformance.invalid/{NAME}\n\n{go}\n\nrequire {TESTS} {version}\n\n"
+        f"require {API} {version}\n"
+    )
+
+
+def build(version: str, folder: Path) -> Path:
+    """Build what is missing; returns the program."""
+    programs.require(folder, f"{TESTS}@{version}", lambda own: module(version, own))
+    return programs.program(folder, PROGRAM, TESTS, *programs.TEST)
+
+
+def run(folder: Path, kubeconfig: Path, features: Sequence[str]) -> dict[str, Any]:
+    """Run the suite; returns its report.
+
+    Raises:
+        ConformanceError: there is none.
+    """
+    options, report, log = folder / "options.yaml", folder / "report.yaml", folder / "log"
+    report.unlink(missing_ok=True)
+    chosen = {
+        "gatewayClassName": GATEWAY_CLASS,
+        "supportedFeatures": sorted({*features} - OTHER_PORTS),
+        "skipTests": sorted(SKIPPED),
+        "conformanceProfiles": list(PROFILES),
+        "cleanupBaseResources": True,
+        "cleanupTestResources": True,
+        # A report must have all of them.
+        "implementation": {
+            "organization": "openstack-kubernetes",
+            "project": "openstack-kubernetes",
+            "url": "https://traefik.io",
+            "version": versions.PROGRAM,
+            "contact": ["its operators"],
+        },
+    }
+    options.write_text(yaml.safe_dump(chosen))
+    command: list[str | Path] = [
+        folder / "bin" / PROGRAM, "-test.v", f"-test.timeout={LONGEST}",
+        f"--conformance-options-file={options}", f"--report-output={report}",
+    ]  # fmt: skip
+    print(f"running the tests, log: {log}", flush=True)
+    with log.open("w") as output:
+        # Its status says no more than the report: tests have failed.
+        subprocess.run(
+            command, cwd=folder, env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
+        )  # fmt: skip
+    if not report.exists():
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise ConformanceError(f"the tests wrote no report, see {log}:\n{end}")
+    written: dict[str, Any] = yaml.safe_load(report.read_text())
+    return written
+
+
+def passed(report: Mapping[str, Any]) -> bool:
+    """Tell whether tests have passed in every profile, and none has failed."""
+    return len(report["profiles"]) == len(PROFILES) and all(
+        status["statistics"]["Passed"] and not status["statistics"]["Failed"]
+        for _, _, status in _statuses(report)
+    )
+
+
+def text(report: Mapping[str, Any], day: date, note: str) -> str:
+    """The page."""
+    where = (
+        f"{day:%Y-%m-%d}, Gateway API {report['gatewayAPIVersion']}"
+        f" ({report['gatewayAPIChannel']} channel), openstack-kubernetes"
+        f" {report['implementation']['version']}."
+    )
+    lines = [
+        "# Gateway API",
+        "",
+        f"Written by `make {NAME}`, which runs the conformance tests of Gateway API on Traefik",
+        "in the cluster of `KUBECONFIG`, from outside, through the gateways.",
+        "[How to run it](operations/environments.md#conformance).",
+        "",
+        f"{where} {note}".strip(),
+        "",
+        "| profile | level | passed | failed | skipped |",
+        "|---|---|---|---|---|",
+    ]
+    failed, skipped, supported = [], [], set()
+    for profile, level, status in _statuses(report):
+        numbers = [status["statistics"][each] for each in ("Passed", "Failed", "Skipped")]
+        lines.append(f"| {profile} | {level} | {' | '.join(map(str, numbers))} |")
+        failed += status.get("failedTests", [])
+        skipped += status.get("skippedTests", [])
+        supported |= {*status.get("supportedFeatures", [])}
+    if failed:
+        lines += ["", "## Failed", "", *(f"- `{name}`" for name in sorted({*failed}))]
+    if skipped:
+        lines += ["", "## Skipped", ""]
+        lines += [f"- `{name}`: {SKIPPED[name]}." for name in sorted({*skipped})]
+    lines += ["", "## Features", ""]
+    lines += [
+        "Beyond the core, these were tested: "
+        + ", ".join(f"`{name}`" for name in sorted(supported))
+        + ". Traefik has these as well, but their tests need listeners on other ports than 80 and"
+        " 443, which the gateways do not forward: "
+        + ", ".join(f"`{name}`" for name in sorted(OTHER_PORTS))
+        + "."
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _statuses(report: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for profile in report["profiles"]:
+        for level in ("core", "extended"):
+            if level in profile:
+                yield profile["name"], level, profile[level]
