@@ -1,4 +1,4 @@
-"""An operator makes, scales, repairs and destroys another cluster (`make lab-operator`).
+"""An operator makes, scales, repairs, upgrades and destroys other clusters (`make lab-operator`).
 
 The lab cannot download the operator: its chart and the archive of its image must be in the cache.
 """
@@ -18,10 +18,10 @@ import pytest
 import yaml
 
 from addons import operator
-from bench.figures import Figures
+from bench.figures import Figures, seconds
 from lab import image, program_image, settings, toolchain
 from lab.cloud import inside, layout, namespace
-from lab.image import archives
+from lab.image import archives, versions
 from lab.paths import PROJECT
 from tests.lab import needs
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
@@ -33,10 +33,13 @@ NEEDS = Needs((operator.CHART.name,), ("operator",))
 pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
 
 WORKER = "hub-worker-0"
-STACK = ("-n", operator.CLUSTERS, "get", "stack", "shop", "--ignore-not-found", "-o", "json")
 PORT = 7482
+SIZE = {"gateways": 1, "control_planes": 1, "workers": 1}
+NEW, OLD = versions.KUBERNETES_RELEASES
 # Between two repairs: the shortest that the operator keeps.
 RESYNC = 60
+# More than by hand, for the operator's part.
+LONGEST_MORE = 60
 LONGEST_MAKING, LONGEST_HEALING, LONGEST_CHANGE = 900, 180, 900
 
 
@@ -54,13 +57,19 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hub(charts: Path) -> Iterator[Cluster]:
+def by_hand() -> list[float]:
+    """The seconds that a cluster of the same size took by `pulumi up`."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def hub(charts: Path, by_hand: list[float]) -> Iterator[Cluster]:
     """The admin cluster, with the images on its worker that it needs. It leaves nothing."""
-    keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+    keys = settings.cluster(image=image.ensure([OLD, NEW]), **SIZE)
     addons = {**keys["addons"], "chartDirectory": str(charts)}
     made = Cluster("hub", {**keys, "addons": addons})
     try:
-        made.up()
+        by_hand.append(seconds(made.up))
         files = (program_image.build(), archives.FETCHED / "operator.tar", archives.python())
         with served(*files) as urls:
             for url in urls:
@@ -93,10 +102,13 @@ def served(*files: Path) -> Iterator[list[str]]:
             server.terminate()
 
 
-class Shop:
-    """The other cluster, as those who run the fleet see it."""
+class Other:
+    """Another cluster, as those who run the fleet see it."""
 
-    def __init__(self, hub: Cluster, store: ObjectStore, folder: Path) -> None:
+    def __init__(
+        self, name: str, host_cidr: str, hub: Cluster, store: ObjectStore, folder: Path
+    ) -> None:
+        self.name = name
         self.hub = hub
         self.folder = folder
         query = f"endpoint={store.endpoint}&s3ForcePathStyle=true&region={store.region}"
@@ -111,11 +123,12 @@ class Shop:
             "AWS_SECRET_ACCESS_KEY": store.secret_key,
         }
         (folder / "Pulumi.yaml").write_text((PROJECT / "Pulumi.yaml").read_text())
-        self.run("pulumi", "stack", "init", "shop")
-        keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
+        self.run("pulumi", "stack", "init", name)
+        keys = settings.cluster(image=image.ensure([OLD, NEW]), **SIZE)
         self.configure({
             **keys,
-            "hostCidr": "10.8.4.0/22",
+            "kubernetesVersion": OLD,
+            "hostCidr": host_cidr,
             "deletionProtection": True,
             "addons": {**keys["addons"], "chartDirectory": program_image.CHART_FOLDER},
         })  # fmt: skip
@@ -133,24 +146,40 @@ class Shop:
         return done.stdout
 
     def configure(self, changed: Mapping[str, Any]) -> None:
-        file = self.folder / "Pulumi.shop.yaml"
+        file = self.folder / f"Pulumi.{self.name}.yaml"
         document = yaml.safe_load(file.read_text()) or {}
         keys = {f"openstack-kubernetes:{key}": value for key, value in changed.items()}
         document["config"] = {**document.get("config", {}), **keys}
         file.write_text(yaml.safe_dump(document))
 
-    def add(self) -> None:
+    def fleet(self, *words: str) -> str:
+        return self.run(str(PROJECT / ".venv/bin/python"), "-m", "commands.fleet", *words)
+
+    def add(self, resync: int = RESYNC) -> None:
         """Let the operator run it."""
-        self.run(
-            *(str(PROJECT / ".venv/bin/python"), "-m", "commands.fleet", "add", "shop"),
-            *("--image", program_image.NAME, "--resync", str(RESYNC)),
+        self.fleet(
+            *("add", self.name, "--image", program_image.NAME, "--resync", str(resync)),
             *("--kubeconfig", str(self.hub.kubeconfig)),
         )
 
     def object(self) -> dict[str, Any]:
         """The Stack, empty if there is none."""
-        found: dict[str, Any] = json.loads(self.hub.kubectl(*STACK) or "{}")
+        words = ("get", "stack", self.name, "--ignore-not-found", "-o", "json")
+        found: dict[str, Any] = json.loads(self.kubectl(*words) or "{}")
         return found
+
+    def last_update(self) -> dict[str, Any]:
+        """What the operator says of the last update, empty before the first."""
+        last: dict[str, Any] = self.object().get("status", {}).get("lastUpdate", {})
+        return last
+
+    def kubectl(self, *words: str) -> str:
+        """Ask the admin cluster, in the namespace of the Stacks."""
+        return self.hub.kubectl("-n", operator.CLUSTERS, *words)
+
+    def said(self) -> str:
+        """The last lines of what Pulumi said in the workspace."""
+        return self.kubectl("logs", f"{self.name}-workspace-0", "-c", "pulumi", "--tail=200")
 
     def updated(self) -> bool:
         """True if the present configuration is applied; an update that failed is an error."""
@@ -168,16 +197,23 @@ class Shop:
 
     def patch(self, config: Mapping[str, Any]) -> None:
         """Change its configuration in the object."""
-        self.hub.kubectl(
-            *("-n", operator.CLUSTERS, "patch", "stack", "shop", "--type=merge"),
-            *("-p", json.dumps({"spec": {"config": config}})),
-        )
+        merged = json.dumps({"spec": {"config": config}})
+        self.kubectl("patch", "stack", self.name, "--type=merge", "-p", merged)
+
+    def delete(self) -> None:
+        """Ask for the deletion of the object."""
+        self.kubectl("delete", "stack", self.name, "--wait=false")
+
+    def servers(self) -> dict[str, str]:
+        """Name -> id of its servers."""
+        listed = openstack("server", "list", "--name", f"^{self.name}-")
+        return {each["Name"]: each["ID"] for each in listed}
 
     def nodes(self) -> dict[str, bool]:
         """Name -> Ready of its nodes."""
         kubeconfig = self.folder / "kubeconfig"
         kubeconfig.touch(mode=0o600)
-        outputs = ("stack", "output", "--stack", "shop", "--show-secrets")
+        outputs = ("stack", "output", "--stack", self.name, "--show-secrets")
         kubeconfig.write_text(self.run("pulumi", *outputs, "kubeconfig"))
         listed = json.loads(
             run("kubectl", "get", "nodes", "-o", "json", KUBECONFIG=str(kubeconfig))
@@ -191,24 +227,43 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(
+def others(
     hub: Cluster, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Shop]:
-    """The other cluster; what the tests left of it is destroyed without the operator."""
-    made = Shop(hub, store, tmp_path_factory.mktemp("shop"))
+) -> Iterator[Callable[[str, str], Other]]:
+    """A maker of clusters; what the tests left of them is destroyed without the operator."""
+    made: list[Other] = []
+
+    def make(name: str, host_cidr: str) -> Other:
+        made.append(Other(name, host_cidr, hub, store, tmp_path_factory.mktemp(name)))
+        return made[-1]
+
     try:
-        yield made
+        yield make
     finally:
-        if made.object():
+        left = [other for other in made if other.object()]
+        if left:
             hub.kubectl("-n", "operator", "scale", "deployment", "--all", "--replicas=0")
+        for other in left:
             addons = settings.cluster(image="any")["addons"]
-            made.configure({"deletionProtection": False, "addons": addons})
-            made.run("pulumi", "cancel", "--yes", "--stack", "shop")
-            made.run(
-                *("pulumi", "destroy", "--yes", "--run-program", "--stack", "shop"),
+            other.configure({"deletionProtection": False, "addons": addons})
+            other.run("pulumi", "cancel", "--yes", "--stack", other.name)
+            other.run(
+                *("pulumi", "destroy", "--yes", "--run-program", "--stack", other.name),
                 *("--skip-preview", "--cwd", str(PROJECT)),
-                *("--config-file", str(made.folder / "Pulumi.shop.yaml")),
+                *("--config-file", str(other.folder / f"Pulumi.{other.name}.yaml")),
             )
+
+
+@pytest.fixture(scope="module")
+def shop(others: Callable[[str, str], Other]) -> Other:
+    """The first of the other clusters, which everything happens to."""
+    return others("shop", "10.8.4.0/22")
+
+
+@pytest.fixture(scope="module")
+def cafe(others: Callable[[str, str], Other]) -> Other:
+    """The second one."""
+    return others("cafe", "10.8.8.0/22")
 
 
 def took(true: Callable[[], object], what: str, at_most: float) -> float:
@@ -218,40 +273,39 @@ def took(true: Callable[[], object], what: str, at_most: float) -> float:
     return time.monotonic() - begun
 
 
-def servers() -> dict[str, str]:
-    """Name -> id of the other cluster's servers."""
-    return {each["Name"]: each["ID"] for each in openstack("server", "list", "--name", "^shop-")}
-
-
-def test_an_applied_stack_becomes_a_cluster(shop: Shop, figures: Figures) -> None:
+def test_an_applied_stack_becomes_a_cluster(
+    shop: Other, by_hand: list[float], figures: Figures
+) -> None:
     shop.add()
-    seconds = took(shop.updated, "the first update", LONGEST_MAKING)
-    figures.add("from `fleet add` to all nodes Ready", seconds, at_most=LONGEST_MAKING)
+    made = took(shop.updated, "the first update", LONGEST_MAKING)
+    figures.add("`pulumi up` by hand of a cluster of that size", by_hand[0])
+    figures.add("from `fleet add` to all nodes Ready", made, at_most=by_hand[0] + LONGEST_MORE)
     assert shop.nodes() == {"shop-control-plane-0": True, "shop-worker-0": True}
 
 
-def test_added_again_it_is_left_alone(shop: Shop) -> None:
+def test_added_again_it_is_left_alone(shop: Other) -> None:
     generation = shop.object()["metadata"]["generation"]
     shop.add()
     assert shop.object()["metadata"]["generation"] == generation
 
 
-def test_a_changed_count_scales_it(shop: Shop, figures: Figures) -> None:
+def test_a_changed_count_scales_it(shop: Other, figures: Figures) -> None:
     shop.patch({"workerCount": 2})
-    seconds = took(shop.updated, "the second worker", LONGEST_CHANGE)
-    figures.add("from a changed workerCount to the node Ready", seconds, at_most=LONGEST_CHANGE)
+    scaled = took(shop.updated, "the second worker", LONGEST_CHANGE)
+    figures.add("from a changed workerCount to the node Ready", scaled, at_most=LONGEST_CHANGE)
     assert shop.nodes()["shop-worker-1"]
     # As one who keeps the file does.
     shop.configure({"workerCount": 2})
 
 
-def test_a_worker_that_is_deleted_in_nova_comes_back(shop: Shop, figures: Figures) -> None:
-    before = servers()["shop-worker-1"]
+def test_a_worker_that_is_deleted_in_nova_comes_back(shop: Other, figures: Figures) -> None:
+    before = shop.servers()["shop-worker-1"]
     run("openstack", "server", "delete", "--wait", "shop-worker-1")
     begun = time.monotonic()
     until(
         lambda: (
-            servers().get("shop-worker-1", before) != before and shop.nodes().get("shop-worker-1")
+            shop.servers().get("shop-worker-1", before) != before
+            and shop.nodes().get("shop-worker-1")
         ),
         "the worker",
         LONGEST_CHANGE,
@@ -260,13 +314,56 @@ def test_a_worker_that_is_deleted_in_nova_comes_back(shop: Shop, figures: Figure
     figures.add("from a deleted worker to the node Ready", healed, at_most=LONGEST_HEALING)
 
 
-def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Shop, figures: Figures) -> None:
+def test_a_raised_version_upgrades_it(shop: Other, figures: Figures) -> None:
+    shop.patch({"kubernetesVersion": NEW})
+    upgraded = took(shop.updated, "the upgrade", LONGEST_CHANGE)
+    figures.add("from a raised version to all nodes upgraded", upgraded)
+    assert all(shop.nodes().values())
+    shop.configure({"kubernetesVersion": NEW})
+
+
+def test_a_second_one_is_made_and_kubeconfigs_of_both_are_fetched_by_name(
+    shop: Other, cafe: Other, figures: Figures
+) -> None:
+    # A resync now and then would take the processor from the figures.
+    cafe.add(resync=600)
+    until(cafe.updated, "the second cluster", LONGEST_MAKING)
+    merged = shop.folder / "all"
+    merged.touch(mode=0o600)
+    merged.write_text(shop.fleet("kubeconfig", "--all"))
+    versions_of = {
+        name: run(
+            *("kubectl", "--context", name, "get", "nodes"),
+            *("-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}"),
+            KUBECONFIG=str(merged),
+        )
+        for name in ("shop", "cafe")
+    }
+    assert versions_of == {"shop": " ".join([NEW] * 3), "cafe": " ".join([OLD] * 2)}
+    begun = time.monotonic()
+    listed = {each["name"]: each for each in json.loads(shop.fleet("list", "--output", "json"))}
+    figures.add("`fleet list` of two clusters", time.monotonic() - begun, at_most=10)
+    assert {name: each["ready"] for name, each in listed.items()} == {"shop": 3, "cafe": 2}
+
+
+def test_a_third_one_that_overlaps_is_refused_and_can_be_deleted(
+    others: Callable[[str, str], Other], shop: Other
+) -> None:
+    mall = others("mall", "10.8.6.0/23")
+    mall.configure({"deletionProtection": False})
+    mall.add(resync=0)
+    until(lambda: mall.last_update().get("state") == "failed", "the refusal", LONGEST_CHANGE)
+    assert "overlaps with 10.8.4.0/22 of the cluster shop" in mall.said()
+    assert mall.servers() == {}
+    mall.delete()
+    until(lambda: not mall.object(), "the deletion", LONGEST_CHANGE)
+    assert all(shop.nodes().values())
+
+
+def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Other, figures: Figures) -> None:
     shop.patch({"workerCount": 3})
-    until(lambda: "shop-worker-2" in servers(), "the third worker's server", LONGEST_CHANGE)
-    shop.hub.kubectl(
-        *("-n", operator.CLUSTERS, "delete", "pod", "shop-workspace-0"),
-        *("--grace-period=0", "--force"),
-    )
+    until(lambda: "shop-worker-2" in shop.servers(), "the third worker's server", LONGEST_CHANGE)
+    shop.kubectl("delete", "pod", "shop-workspace-0", "--grace-period=0", "--force")
     begun = time.monotonic()
     # Until then, the operator tells of the first try, which failed.
     until(shop.updated, "the repaired update", LONGEST_CHANGE)
@@ -277,12 +374,12 @@ def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Shop, figures: 
 
 @pytest.mark.parametrize("reason", ["UpdateFailed", "WorkspaceFailed"])
 def test_what_was_given_up_in_an_outage_is_tried_again(
-    shop: Shop, store: ObjectStore, figures: Figures, reason: str
+    shop: Other, store: ObjectStore, figures: Figures, reason: str
 ) -> None:
     """While its state cannot be read, updates fail, and no new pod can be prepared."""
     with store.away():
         if reason == "WorkspaceFailed":
-            shop.hub.kubectl("-n", operator.CLUSTERS, "delete", "pod", "shop-workspace-0")
+            shop.kubectl("delete", "pod", "shop-workspace-0")
         until(lambda: shop.stalled() == reason, "the last try", LONGEST_CHANGE)
     before = shop.object()["status"]["lastUpdate"]["name"]
     # Now, and not in ten minutes.
@@ -293,21 +390,28 @@ def test_what_was_given_up_in_an_outage_is_tried_again(
         last = shop.object()["status"]["lastUpdate"]
         return bool(last["name"] != before and last["state"] == "succeeded")
 
-    seconds = took(repaired, "an update that succeeds", LONGEST_CHANGE)
-    figures.add(f"from another try after {reason} to its end", seconds)
+    tried = took(repaired, "an update that succeeds", LONGEST_CHANGE)
+    figures.add(f"from another try after {reason} to its end", tried)
     assert shop.stalled() is None
 
 
-def test_a_protected_cluster_cannot_be_deleted(shop: Shop) -> None:
-    delete = ("-n", operator.CLUSTERS, "delete", "stack", "shop", "--wait=false")
+def test_a_protected_cluster_cannot_be_deleted(shop: Other) -> None:
     with pytest.raises(AssertionError, match="deletionProtection to false first"):
-        shop.hub.kubectl(*delete)
+        shop.delete()
     assert "deletionTimestamp" not in shop.object()["metadata"]
 
 
-def test_otherwise_its_deletion_destroys_it(shop: Shop, figures: Figures) -> None:
+def test_otherwise_its_deletion_destroys_it(shop: Other, figures: Figures) -> None:
     shop.patch({"deletionProtection": False})
-    shop.hub.kubectl("-n", operator.CLUSTERS, "delete", "stack", "shop", "--wait=false")
-    seconds = took(lambda: not shop.object(), "the destroy", LONGEST_CHANGE)
-    figures.add("from the deletion to nothing left", seconds, at_most=LONGEST_CHANGE)
-    assert servers() == {}
+    shop.delete()
+    destroyed = took(lambda: not shop.object(), "the destroy", LONGEST_CHANGE)
+    figures.add("from the deletion to nothing left", destroyed, at_most=LONGEST_CHANGE)
+    assert shop.servers() == {}
+
+
+def test_the_other_one_runs_on_and_is_destroyed_in_the_same_way(cafe: Other) -> None:
+    assert all(cafe.nodes().values())
+    cafe.patch({"deletionProtection": False})
+    cafe.delete()
+    until(lambda: not cafe.object(), "the destroy", LONGEST_CHANGE)
+    assert cafe.servers() == {}
