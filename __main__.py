@@ -35,7 +35,8 @@ phase = previous.authorities_phase(cluster)
 pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys)
 previous.check_cluster_id(cluster, pki.cluster_id, of_this_name)
 previous.check_ssh_key([key.private for key in pki.ssh_keys])
-network = Network(name, cluster, pki.cluster_id, pulumi.ResourceOptions(depends_on=checked))
+after_checks = pulumi.ResourceOptions(depends_on=checked)
+network = Network(name, cluster, pki.cluster_id, previous, after_checks)
 
 context = Context(
     cluster=cluster,
@@ -61,7 +62,8 @@ keeper = keep_volumes(name, context, control_plane)
 everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]
 protect(name, cluster, everything, addons.objects)
 
-pulumi.export("immutableSettings", immutable_settings_output(cluster))
+immutable_settings = {**immutable_settings_output(cluster), **network.immutable_settings}
+pulumi.export("immutableSettings", immutable_settings)
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)

@@ -8,6 +8,8 @@ import pulumi
 import pulumi_openstack as openstack
 
 from cloud.login import login_variables
+from components.previous_outputs import PreviousOutputs
+from components.refused_changes import EXISTING_NETWORK, EXTERNAL_NETWORK
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 from config.models.network import ExistingNetwork
@@ -26,6 +28,8 @@ class Network(pulumi.ComponentResource):
     subnet_cidr: pulumi.Input[str]
     mtu: pulumi.Output[int]
     external_network_id: pulumi.Output[str]
+    # What the next update compares with.
+    immutable_settings: Mapping[str, pulumi.Output[str]]
     security_groups: Mapping[str, openstack.networking.SecGroup]
     # Deleted only by a destroy: what need not be undone piece by piece is `deleted_with` it.
     anchor: pulumi.Resource
@@ -37,6 +41,7 @@ class Network(pulumi.ComponentResource):
         name: str,
         cluster: Cluster,
         cluster_id: pulumi.Output[str],
+        previous: PreviousOutputs,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
@@ -44,6 +49,7 @@ class Network(pulumi.ComponentResource):
         self._kept = pulumi.ResourceOptions(parent=self, protect=cluster.deletion_protection)
         self._name = name
         self._cluster = cluster
+        self._previous = previous
         self.external_network_id = openstack.networking.get_network_output(
             name=cluster.external_network, external=True
         ).id
@@ -70,14 +76,22 @@ class Network(pulumi.ComponentResource):
         )
 
     def _use(self, existing: ExistingNetwork) -> None:
-        network = openstack.networking.get_network_output(name=existing.network)
-        subnet = openstack.networking.get_subnet_output(name=existing.subnet, network_id=network.id)
-        self.network_id, self.subnet_id, self.mtu = network.id, subnet.id, network.mtu
-        self.subnet_cidr = subnet.cidr
+        found = openstack.networking.get_network_output(name=existing.network)
+        self.network_id = self._previous.check_network(EXISTING_NETWORK, existing.network, found.id)
+        subnet = openstack.networking.get_subnet_output(
+            name=existing.subnet, network_id=self.network_id
+        )
+        self.subnet_id, self.mtu, self.subnet_cidr = subnet.id, found.mtu, subnet.cidr
+        self.immutable_settings = {EXISTING_NETWORK: self.network_id}
         self.ready = ()
 
     def _create(self) -> None:
         cluster, addresses = self._cluster, self._cluster.addresses
+        # Neutron keeps a router in the external network of the floating IPs behind it.
+        self.external_network_id = self._previous.check_network(
+            EXTERNAL_NETWORK, cluster.external_network, self.external_network_id
+        )
+        self.immutable_settings = {EXTERNAL_NETWORK: self.external_network_id}
         network = openstack.networking.Network(
             self._name, name=cluster.cluster_name, admin_state_up=True, opts=self._kept
         )

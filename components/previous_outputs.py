@@ -105,6 +105,18 @@ class PreviousOutputs:
                 run_with_unknowns=True,
             )
 
+    def check_network(self, key: str, name: str, found: pulumi.Output[str]) -> pulumi.Output[str]:
+        """The network's ID, for all that needs it; an error instead if the cluster is in another.
+
+        Args:
+            key: the key of the configuration.
+            name: its value.
+            found: the ID of the network that has this name now.
+        """
+        return pulumi.Output.all(self._last, found).apply(
+            lambda values: refused_changes.check_network(values[0], key, name, values[1])
+        )
+
     def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
 

@@ -16,6 +16,9 @@ from config.errors import MISSING, ConfigError, Fault
 from config.kubernetes_version import version_change_faults
 from config.models.cluster import Cluster
 
+# Networks are noted by their IDs, because names may change.
+EXISTING_NETWORK = "existingNetwork.network"
+EXTERNAL_NETWORK = "externalNetwork"
 _ETCD_VOLUME = "controlPlane.etcdVolume"
 _ZONES = "controlPlane.availabilityZones"
 _ANY_ZONE = "whichever zone the cloud chooses"
@@ -125,6 +128,14 @@ def ssh_keys_in_use(
     return earlier
 
 
+def check_network(last: LastOutputs, key: str, name: str, found: str) -> str:
+    """Refuse another network of this name than the one that is noted; returns its ID."""
+    made_in = last.immutable_settings.get(key, found)
+    if made_in != found:
+        raise ConfigError([Fault(key, name, _cannot_move(f"the network {made_in}"))])
+    return found
+
+
 def authorities_phase(last: LastOutputs, newest: int) -> Phase:
     """The phase after the last one; a rotation begins only when the one before it is done."""
     if last.authorities is None:
@@ -146,6 +157,13 @@ def authorities_phase(last: LastOutputs, newest: int) -> Phase:
 def _settings(previous: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
     """What `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
     yield from immutable.faults(previous, cluster.immutable_settings)
+    existing = cluster.existing_network
+    if EXISTING_NETWORK in previous and existing is None:
+        yield Fault(
+            EXISTING_NETWORK, MISSING, _cannot_move(f"the network {previous[EXISTING_NETWORK]}")
+        )
+    elif EXTERNAL_NETWORK in previous and existing is not None:
+        yield Fault(EXISTING_NETWORK, existing.network, _cannot_move("a network of its own"))
     if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
         problem = "etcd's data is on volumes, which would be deleted; set the key again"
         yield Fault(_ETCD_VOLUME, MISSING, problem)
@@ -190,6 +208,13 @@ def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     else:
         return
     yield Fault("rotation.hostKeys", wanted, problem)
+
+
+def _cannot_move(made_in: str) -> str:
+    return (
+        f"the cluster was created in {made_in} and cannot move to another; set it back, or move to "
+        "a new cluster"
+    )
 
 
 def _cannot_leave(machines: AbstractSet[str]) -> str:

@@ -47,6 +47,44 @@ def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -
     assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
 
 
+EXISTING = {"existingNetwork": {"network": "office", "subnet": "office-1"}}
+
+
+@pytest.mark.parametrize("preview", [True, False])
+@pytest.mark.parametrize(
+    ("made_with", "update", "told"),
+    [
+        (
+            EXISTING,
+            {"existingNetwork": {"network": "lab", "subnet": "lab-1"}},
+            r"existingNetwork\.network = lab: the cluster was created in the network office-id",
+        ),
+        (
+            EXISTING,
+            {},
+            r"existingNetwork\.network: the cluster was created in the network office-id",
+        ),
+        (
+            {},
+            EXISTING,
+            r"existingNetwork\.network = office: the cluster was created in a network of its own",
+        ),
+        (
+            {},
+            {"externalNetwork": "dmz"},
+            r"externalNetwork = dmz: the cluster was created in the network public-id",
+        ),
+    ],
+)
+def test_a_living_cluster_keeps_its_networks_without_the_cloud_checks(
+    made_with: Mapping[str, object], update: Mapping[str, object], told: str, preview: bool
+) -> None:
+    noted = run(made_with).outputs["immutableSettings"]
+    assert run(made_with, existing=NODES, made_with=noted, preview=preview).all(SERVER)
+    with pytest.raises(ConfigError, match=told):
+        run(update, existing=NODES, made_with=noted, preview=preview)
+
+
 def test_a_control_plane_does_not_leave_the_zone_of_its_etcd_volume() -> None:
     def update(zones: list[str], before: Mapping[str, str], count: int = 3) -> Mapping[str, str]:
         etcd_volume = {"etcdVolume": {"size": 10}, "availabilityZones": zones}
