@@ -1,6 +1,7 @@
 """Runs an update in a workspace of Pulumi's operator: `python -m commands.workspace pulumi up ...`.
 
-Updates wait for each other. What a killed one of this workspace left behind is repaired first.
+Updates wait for each other. What a killed one of this workspace left behind is repaired first. A
+destroy does without the program, whose checks could refuse a cluster that never came up.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import IO
 _LOCK = "pulumi-update.lock"
 # In the message of backends that are buckets: the number of locks, and the machine that has each.
 _LOCKS = re.compile(r"currently locked by (\d+) lock")
+# The option of a destroy by which the operator runs the program.
+_PROGRAM = "--run-program"
 _HOLDER = re.compile(r"created by \S*@(\S+) \(pid \d+\)")
 
 
@@ -31,11 +34,11 @@ def main() -> int:
     heard: list[int] = []
     with Path(tempfile.gettempdir(), _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        status, said = _update(command, lock, heard)
+        status, said = _run(command, lock, heard)
         locked = status != 0 and left_behind(said, socket.gethostname())
         # Whoever has interrupted it meanwhile wants no other update.
         if locked and _recover(command) == 0 and not heard:
-            status, said = _update(command, lock, heard)
+            status, said = _run(command, lock, heard)
         sys.stderr.write(said)
     return status
 
@@ -46,7 +49,37 @@ def left_behind(said: str, machine: str) -> bool:
     return locks is not None and holders == [machine] * int(locks[1])
 
 
-def _update(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, str]:
+def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, str]:
+    """The exit status and standard error of an update."""
+    cli, *words = command
+    # The operator puts options before the verb.
+    verb = next((word for word in words if not word.startswith("-")), "")
+    if verb != "destroy" or _PROGRAM not in words:
+        return _update(command, lock, heard)
+    status, said = 0, ""
+    # What the program would have done to a protected cluster.
+    if _configured(cli, "deletionProtection", _stack(words)) == "false":
+        unprotect = [cli, "state", "unprotect", "--all", "--yes", "--non-interactive"]
+        status, said = _update([*unprotect, *_stack(words)], lock, heard, stdout=sys.stderr)
+    if status == 0 and not heard:
+        status, said = _update([cli, *(word for word in words if word != _PROGRAM)], lock, heard)
+    return status, said
+
+
+def _configured(cli: str, key: str, stack: Sequence[str]) -> str:
+    """The value in the stack's configuration; empty if it has none."""
+    return subprocess.run(  # noqa: S603
+        [cli, "config", "get", key, *stack],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+
+
+def _update(
+    command: Sequence[str], lock: IO[str], heard: list[int], stdout: IO[str] | None = None
+) -> tuple[int, str]:
     """The exit status and standard error; signals that are heard are passed on to Pulumi."""
     # A file: with a pipe, Pulumi would die with its reader.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
@@ -61,7 +94,7 @@ def _update(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[in
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, interrupt)
         process = subprocess.Popen(  # noqa: S603 - the operator's
-            command, stderr=said, pass_fds=[lock.fileno()]
+            command, stdout=stdout, stderr=said, pass_fds=[lock.fileno()]
         )
         before = heard.copy()
         running.append(process)
@@ -72,10 +105,14 @@ def _update(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[in
         return status, said.read()
 
 
+def _stack(command: Sequence[str]) -> Sequence[str]:
+    """The words of a command line that say which stack."""
+    at = command.index("--stack") if "--stack" in command else len(command)
+    return command[at : at + 2]
+
+
 def _recover(command: Sequence[str]) -> int:
-    arguments = ["--yes"]
-    if "--stack" in command:
-        arguments += ["--stack", command[command.index("--stack") + 1]]
+    arguments = ["--yes", *_stack(command)]
     # The operator reads standard output as that of the update.
     return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "commands.recover", *arguments],

@@ -108,7 +108,7 @@ class Cluster:
             "continueResyncOnCommitMatch": self.resync > 0,
             "resyncFrequencySeconds": self.resync,
             "destroyOnFinalize": True,
-            # What is protected learns only from the program that it no longer is.
+            # Or a destroy does not run in the image, which then takes this option out.
             "runProgram": True,
             "serviceAccountName": ACCOUNT,
             "workspaceTemplate": {"spec": self._workspace(version)},

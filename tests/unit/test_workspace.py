@@ -34,6 +34,7 @@ PULUMI = """\
 #!/bin/sh
 echo "$@" >>"{folder}/calls"
 trap 'echo interrupted >>"{folder}/calls"; exit 3' INT
+[ "$1" != --non-interactive ] || shift
 case $1 in
   up)
     echo "progress"
@@ -41,6 +42,9 @@ case $1 in
     while [ -e "{folder}/slow" ]; do sleep 0.1; done
     echo "end of $2" >>"{folder}/calls"
     ;;
+  destroy) [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }} ;;
+  state) [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }}; echo unprotected ;;
+  config) [ ! -e "{folder}/unprotected" ] || echo false ;;
   cancel) rm "{folder}/lock" ;;
   whoami) echo '{{"url": "s3://state"}}' ;;
   stack) echo '{{"deployment": {{}}}}' ;;
@@ -118,6 +122,27 @@ def test_what_a_killed_update_of_this_pod_left_behind_is_repaired(workspace: Wor
     assert "nothing was being created" in err
     assert "cancel --yes --stack shop --non-interactive" in workspace.calls
     assert workspace.calls[-1] == "end of --stack"
+
+
+def test_a_destroy_does_without_the_program_and_its_checks(workspace: Workspace) -> None:
+    destroy = ("destroy", "--yes", "--run-program", "--stack", "shop")
+    assert workspace.run(*destroy) == (0, "", "")
+    asked, ran = "config get deletionProtection --stack shop", "destroy --yes --stack shop"
+    assert workspace.calls == [asked, ran]
+    (workspace.folder / "unprotected").touch()
+    # The operator reads standard output as that of the destroy.
+    assert workspace.run(*destroy) == (0, "", "unprotected\n")
+    unprotect = "state unprotect --all --yes --non-interactive --stack shop"
+    assert workspace.calls[2:] == [asked, unprotect, ran]
+
+
+def test_a_destroy_after_a_killed_update_is_repaired_first(workspace: Workspace) -> None:
+    (workspace.folder / "unprotected").touch()
+    workspace.lock(socket.gethostname())
+    status, _, _ = workspace.run("--non-interactive", "destroy", "--run-program", "--stack", "shop")
+    assert status == 0
+    assert "cancel --yes --stack shop --non-interactive" in workspace.calls
+    assert workspace.calls[-1] == "--non-interactive destroy --stack shop"
 
 
 def test_a_lock_of_someone_else_is_theirs(workspace: Workspace) -> None:
