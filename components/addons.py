@@ -35,6 +35,7 @@ from addons.image_mirror import mirror_images
 from addons.installer import Installer
 from addons.monitoring.targets import MonitoringTargets
 from components.control_plane import ControlPlane
+from components.left_kubeconfigs import remove_at_exit
 from components.node import NodeContext
 from config.load import Secrets
 from config.models.addons import AddonsSettings
@@ -106,6 +107,7 @@ class Addons(pulumi.ComponentResource):
         self, name: str, kubeconfig: pulumi.Output[str]
     ) -> kubernetes.Provider:
         cluster = self._context.cluster
+        remove_at_exit(kubeconfig)
         return kubernetes.Provider(
             name,
             kubeconfig=when_it_answers(kubeconfig) if cluster.cloud_checks else kubeconfig,
