@@ -155,7 +155,7 @@ def authorities_phase(last: LastOutputs, newest: int) -> Phase:
 
 
 def _settings(previous: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
-    """What `cloud.checks.immutable` refuses, and other zones, without asking the cloud."""
+    """The changes that `cloud.checks.immutable` refuses, and other zones, without the cloud."""
     yield from immutable.faults(previous, cluster.immutable_settings)
     existing = cluster.existing_network
     if EXISTING_NETWORK in previous and existing is None:

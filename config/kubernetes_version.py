@@ -33,7 +33,7 @@ KubernetesVersion = Annotated[str, AfterValidator(_supported)]
 
 
 def version_change_faults(previous: str | None, wanted: str) -> Iterator[Fault]:
-    """What kubeadm cannot do: a downgrade, and an upgrade that skips a minor version.
+    """The changes that kubeadm cannot make: a downgrade, and an upgrade that skips a minor version.
 
     Args:
         previous: the version that was deployed last, None for a new cluster.

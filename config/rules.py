@@ -432,10 +432,14 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
             key = f"{component}.extraArgs.{name}"
             if name in reserved.ARGUMENTS[component]:
                 yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
-    key = "apiServer.extraArgs.enable-admission-plugins"
-    plugins = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
-    if _NODE_RESTRICTION not in plugins.split(","):
-        yield Fault(key, plugins, f"must include {_NODE_RESTRICTION}, or one node can act as all")
+    key = "apiServer.extraArgs.{}-admission-plugins"
+    enabled = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
+    disabled = cluster.api_server.extra_args.get("disable-admission-plugins", "")
+    problem = f"must {{}}include {_NODE_RESTRICTION}, or one node can act as all"
+    if _NODE_RESTRICTION not in enabled.split(","):
+        yield Fault(key.format("enable"), enabled, problem.format(""))
+    if _NODE_RESTRICTION in disabled.split(","):
+        yield Fault(key.format("disable"), disabled, problem.format("not "))
 
 
 @_rule("kubelet")

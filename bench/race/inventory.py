@@ -42,7 +42,7 @@ COREDNS = {"v1.35": "1.13.1", "v1.36": "1.14.2"}
 
 
 def downloads(release: str, sums: Mapping[str, str]) -> dict[str, Any]:
-    """Where each program comes from: the machine's own disk. `sums`: file -> SHA-256."""
+    """The source of each program: the machine's own disk. `sums`: file -> SHA-256."""
     found: dict[str, Any] = {
         "kube_version": release.removeprefix("v"),
         "containerd_version": versions.CONTAINERD.removeprefix("v"),

@@ -20,7 +20,7 @@ def publish(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date)
 
 
 def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> str:
-    """What was raced, seconds with and without servers, what it took, and the API in an upgrade."""
+    """Seconds with and without servers, the tools' use of the machine, the API in an upgrade."""
     figures = {contestant: medians(runs) for contestant, runs in results.items()}
     runs = ", ".join(f"{contestant} {len(of)}" for contestant, of in results.items())
     seconds = [(what, *(_seconds(of.get(what)) for of in figures.values())) for what in STEPS]

@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 1.0
 
 
 class Usage(AbstractContextManager["Usage"]):
-    """What the processes use that this one starts in the block, and waits for."""
+    """The use of the processes that this one starts in the block, and waits for."""
 
     def __init__(self) -> None:
         # Seconds of all processors together, and MiB of all processes together at their peak.

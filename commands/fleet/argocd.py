@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from commands.fleet.accounts import Account
-from commands.fleet.logins import Login, secret
+from commands.fleet.logins import ClusterLogin, secret
 
 # Kubernetes' own: everything inside of namespaces, and nothing that belongs to the whole cluster.
 ROLE = "admin"
@@ -44,7 +44,7 @@ class ArgoCd:
     def check(self, api: httpx.Client) -> None:
         """Accept every cluster: none lacks anything that Argo CD needs."""
 
-    def documents(self, name: str, login: Login) -> Sequence[Mapping[str, Any]]:
+    def documents(self, name: str, login: ClusterLogin) -> Sequence[Mapping[str, Any]]:
         """The cluster Secret."""
         config = {
             "bearerToken": login.token.text,

@@ -94,7 +94,7 @@ def trouble(error: Exception) -> str:
 
 
 def _message(answer: httpx.Response) -> str:
-    """What a refusal says beside its status, without what could control a terminal."""
+    """The text of a refusal, apart from its status, without what could control a terminal."""
     try:
         text = str(answer.json()["message"])
     except (httpx.StreamError, ValueError, LookupError, TypeError):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from commands.fleet.accounts import Account
-from commands.fleet.logins import Login, NotNeededError, secret
+from commands.fleet.logins import ClusterLogin, NotNeededError, secret
 from commands.fleet.objects import exists
 from config import federation
 
@@ -56,7 +56,7 @@ class Federation:
         if not exists(api, f"{_NAMESPACE}/services/{federation.SERVICE}"):
             raise NotNeededError("it has no `addons.monitoring`")
 
-    def documents(self, name: str, login: Login) -> Sequence[Mapping[str, Any]]:
+    def documents(self, name: str, login: ClusterLogin) -> Sequence[Mapping[str, Any]]:
         """The Secret with the login, and the ScrapeConfig that refers to it."""
         data = {"token": login.token.text, "ca.crt": b64decode(login.ca_data).decode()}
         cluster = {"targetLabel": "cluster", "replacement": login.stack}

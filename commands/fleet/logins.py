@@ -25,7 +25,7 @@ from commands.pulumi_cli import PulumiError
 STACK = "openstack-kubernetes-stack"
 HOURS = "openstack-kubernetes-token-hours"
 
-# The API of the admin cluster for its own pods, which need no way in from outside.
+# The API of the admin cluster for its own pods, which do not go through the gateways.
 OWN_SERVER = "https://kubernetes.default.svc"
 
 # Each waits for a program of Pulumi's, which takes half a core for a second.
@@ -41,8 +41,8 @@ class NotNeededError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Login:
-    """The way into a cluster."""
+class ClusterLogin:
+    """The API of a cluster, and a token for it."""
 
     stack: str
     server: str
@@ -69,7 +69,7 @@ class Program(Protocol):
     def check(self, api: httpx.Client) -> None:
         """Raise NotNeededError if it has no use for this cluster."""
 
-    def documents(self, name: str, login: Login) -> Sequence[Mapping[str, Any]]:
+    def documents(self, name: str, login: ClusterLogin) -> Sequence[Mapping[str, Any]]:
         """Its objects of this name for a cluster, one for each collection."""
 
     def token(self, data: Mapping[str, str]) -> str:
@@ -94,7 +94,7 @@ class Logins:
             program: whose logins.
             admin: the stack of the admin cluster.
             hours: the life of a token.
-            kubeconfig: the way into the admin cluster; without it, that of its stack.
+            kubeconfig: a kubeconfig of the admin cluster; without it, that of its stack.
 
         Raises:
             LoginError: if the admin cluster does not answer, or lacks what the program needs.
@@ -156,7 +156,7 @@ class Logins:
             renewed = token is None
             if token is None:
                 token = accounts.token(api, self._program.account, self._hours)
-        login = Login(
+        login = ClusterLogin(
             stack=stack,
             server=OWN_SERVER if own else administrator.cluster["server"],
             ca_data=administrator.cluster["certificate-authority-data"],

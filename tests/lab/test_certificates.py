@@ -11,7 +11,9 @@ import pytest
 import yaml
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from config import ports
 from lab import image, settings
+from tests.lab import history, register
 from tests.lab.cluster import Cluster, openstack
 from tests.lab.poll import Poll
 from tests.smoke.live import until
@@ -59,11 +61,14 @@ def cluster() -> Iterator[Cluster]:
         yield certs
 
 
-def serial(cluster: Cluster, node: str) -> str:
-    """Serial numbers of what a control plane serves and logs in with."""
-    files = ("apiserver.crt", "etcd/server.crt", "front-proxy-client.crt")
-    reads = (f"sudo openssl x509 -noout -serial -in {PKI}/{file}" for file in files)
-    return cluster.ssh(node, " && ".join(reads))
+def served(cluster: Cluster, node: str) -> list[str]:
+    """Serial numbers of what a control plane's API server and etcd show to their clients."""
+    shown = [
+        f"openssl s_client -connect 127.0.0.1:{port} </dev/null 2>/dev/null | "
+        "openssl x509 -noout -serial"
+        for port in (ports.API, ports.ETCD_CLIENT)
+    ]
+    return cluster.ssh(node, " && ".join(shown)).split()
 
 
 def test_the_api_server_trusts_every_kubelet(cluster: Cluster) -> None:
@@ -118,18 +123,23 @@ def test_root_on_a_worker_gets_no_certificate_for_another_node(cluster: Cluster)
 def test_every_control_plane_renews_its_certificates_and_no_client_notices(
     cluster: Cluster,
 ) -> None:
-    before = {node: serial(cluster, node) for node in CONTROL_PLANES}
+    before = {serial for node in CONTROL_PLANES for serial in served(cluster, node)}
+    operations = cluster.stack.folder / "operations"
+    cluster.kubectl("create", "configmap", register.NAME, "--from-literal=number=0")
 
     @within_a_life
-    def renewed() -> None:
-        same = [node for node in CONTROL_PLANES if serial(cluster, node) == before[node]]
-        assert not same
+    def restarted() -> None:
+        assert not [node for node in CONTROL_PLANES if before.intersection(served(cluster, node))]
 
-    with Poll(cluster.endpoint) as poll:
-        renewed()
+    began = history.now()
+    with Poll(cluster.endpoint) as poll, register.counting(cluster.kubeconfig, operations):
+        restarted()
     assert all(cluster.nodes().values())
     # A request that is tried again for a second or two has an answer.
     assert poll.longest < 3, poll.longest
+    written = history.load(operations)
+    assert history.violations(written) == []
+    assert history.silence(history.written(written), began, history.now()) < 5
 
 
 def test_certificates_that_have_all_expired_are_renewed_without_a_person(

@@ -26,7 +26,7 @@ CONTROL_PLANES = [f"{NAME}-control-plane-{index}" for index in range(3)]
 NODES = [*CONTROL_PLANES, f"{NAME}-worker-0", f"{NAME}-worker-1"]
 PKI = "/etc/kubernetes/pki"
 CREDENTIAL_USERS = ("openstack-cloud-controller-manager", "openstack-cinder-csi")
-# Each test goes on from those before it: no number may go back.
+# Each test continues from those before it: no number may go back.
 KEYS = dict.fromkeys(("encryptionKey", "serviceAccountKey", "sshKey", "hostKeys", "kubeconfig"), 2)
 ALL = {**KEYS, "cloudCredential": 2}
 LONGEST_ROTATION = 600

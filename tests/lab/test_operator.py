@@ -169,7 +169,7 @@ class Other:
         return found
 
     def last_update(self) -> dict[str, Any]:
-        """What the operator says of the last update, empty before the first."""
+        """The operator's record of the last update, empty before the first."""
         last: dict[str, Any] = self.object().get("status", {}).get("lastUpdate", {})
         return last
 

@@ -322,6 +322,7 @@ COMMON = {
         for name in (
             "API", "LOCAL_API", "ETCD_CLIENT", "ETCD_PEER", "FIRST_GATEWAY_SSH", "HTTP", "HTTPS",
             "INGRESS_HTTP", "INGRESS_HTTPS", "HAPROXY_HEALTH", "GATEWAY_STATUS", "NODE_EXPORTER",
+            "CONTROLLER_MANAGER_METRICS", "SCHEDULER_METRICS",
         )
     },
 }  # fmt: skip

@@ -117,6 +117,7 @@ def test_ports_are_those_of_node_env(gateway: Callable[..., Machine]) -> None:
     health = "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
     text = machine.read(HAPROXY) + machine.read(health)
     unused = {"ETCD_CLIENT_PORT", "ETCD_PEER_PORT", "NODE_EXPORTER_PORT"}
+    unused |= {"CONTROLLER_MANAGER_METRICS_PORT", "SCHEDULER_METRICS_PORT"}
     for key in COMMON.keys() & ports.keys() - unused:
         assert re.search(rf"\b{ports[key]}\b", text), key
         assert not re.search(rf"[:/]{COMMON[key]}\b", text), key

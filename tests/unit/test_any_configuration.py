@@ -1,4 +1,4 @@
-"""Whatever a user writes, it loads or is refused with faults that name their keys."""
+"""Anything that a user writes loads or is refused with faults that name their keys."""
 
 import copy
 from collections.abc import Iterator

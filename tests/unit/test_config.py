@@ -286,6 +286,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "enable-admission-plugins = AlwaysPullImages: must include NodeRestriction",
         ),
         (
+            {"apiServer": {"extraArgs": {"disable-admission-plugins": "A,NodeRestriction"}}},
+            "disable-admission-plugins = A,NodeRestriction: must not include NodeRestriction",
+        ),
+        (
             {"controllerManager": {"extraArgs": {"node-cidr-mask-size": 25}}},
             "controllerManager.extraArgs.node-cidr-mask-size = 25: every node has a /24 of podCidr",
         ),

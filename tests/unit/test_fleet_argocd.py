@@ -238,7 +238,7 @@ def test_other_rights_take_the_place_of_those_before(
         (["nowhere"], "nowhere: pulumi stack output --json --show-secrets --stack nowhere"),
     ],
 )
-def test_what_does_not_exist_is_named_and_nobody_gets_a_token(
+def test_what_does_not_exist_is_named_and_no_one_gets_a_token(
     admin: Objects,
     shop: Objects,
     monkeypatch: pytest.MonkeyPatch,

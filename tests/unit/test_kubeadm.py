@@ -52,6 +52,10 @@ def test_users_reach_the_api_at_the_floating_ip() -> None:
     assert "198.51.100.7" in init["ClusterConfiguration"]["apiServer"]["certSANs"]
 
 
+def test_the_api_server_verifies_the_kubelets_certificates() -> None:
+    assert api_server()["kubelet-certificate-authority"] == "/etc/kubernetes/pki/ca.crt"
+
+
 def test_a_node_registers_with_its_address_provider_id_and_taints() -> None:
     join = documents(kubeadm.join_file(REGISTRATION, control_plane=False))["JoinConfiguration"]
     node = join["nodeRegistration"]

@@ -292,7 +292,7 @@ def test_no_one_else_can_read_the_file(
     assert whoami(written.read_text())
 
 
-def test_the_way_into_another_cluster_is_not_replaced(
+def test_a_kubeconfig_of_another_cluster_is_not_replaced(
     administrator: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -62,11 +62,15 @@ def test_brackets_and_quotes_of_queries_are_balanced() -> None:
 
 
 def test_thresholds_fit_the_cluster() -> None:
-    five = replace(TARGETS, control_plane_count=5, etcd_heartbeat=100)
+    five = replace(
+        TARGETS, control_plane_count=5, etcd_heartbeat=100, certificate_seconds=90 * 86400
+    )
     by_name = {alert.name: alert.expression for alert in every(five)}
     assert by_name["EtcdMemberDown"].endswith("< 5")
     assert by_name["EtcdQuorumAtRisk"].endswith("<= 3")
     assert by_name["EtcdSlowFsync"].endswith("> 0.05")
+    # A renewal begins when a third of the life is left.
+    assert by_name["CertificateExpires"].endswith(f"< {15 * 86400}")
     assert 'address="10.8.0.10"' in by_name["GatewayNoneActive"]
 
 

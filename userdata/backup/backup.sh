@@ -130,7 +130,7 @@ bucket() {
   bucket_list "$BUCKET_FOLDER/"
 }
 
-# report PLACE: a new one is there. For addons/monitoring/alerts.py.
+# report PLACE: a new one is there. For addons/monitoring/alerts/etcd_backups.py.
 report() {
   local place metric=openstack_kubernetes_etcd_backup_timestamp_seconds
   date +%s >"$STATE_DIR/backup-$1"

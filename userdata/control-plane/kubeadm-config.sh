@@ -64,8 +64,8 @@ is_healthy() {
   [[ -z $2 ]] || runs_in_another_container "$@" || return
   case $1 in
     kube-apiserver) own_api_is_ready ;;
-    kube-controller-manager) answers_healthz 10257 ;;
-    kube-scheduler) answers_healthz 10259 ;;
+    kube-controller-manager) answers_healthz "$CONTROLLER_MANAGER_METRICS_PORT" ;;
+    kube-scheduler) answers_healthz "$SCHEDULER_METRICS_PORT" ;;
   esac
 }
 

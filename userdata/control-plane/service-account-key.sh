@@ -163,7 +163,7 @@ sign_with_next() {
   # It signs the tokens in Secrets, and its own come from this API server.
   changed "$PKI/sa.key" || return 0
   restart_static_pods kube-controller-manager
-  wait_for "${RESTART_TIMEOUT:-180}" "the controller manager" answers_healthz 10257 ||
+  wait_for "${RESTART_TIMEOUT:-180}" "the controller manager" answers_healthz "$CONTROLLER_MANAGER_METRICS_PORT" ||
     die "the controller manager is not healthy; the log of its container is in /var/log/pods" kubelet.service
 }
 

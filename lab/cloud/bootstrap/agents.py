@@ -26,7 +26,7 @@ class NotYetError(Exception):
 
 
 def reported(when: str | None, since: datetime) -> bool:
-    """Whether a report is of this start: the saved databases hold some of earlier ones."""
+    """Tell whether a report is of this start: the saved databases hold some of earlier ones."""
     return when is not None and datetime.fromisoformat(when).replace(tzinfo=UTC) >= since
 
 

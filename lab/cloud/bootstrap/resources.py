@@ -42,7 +42,7 @@ def project(cloud: Connection, password: str) -> None:
 
 
 def flavors(cloud: Connection) -> None:
-    """Sizes for gateways, masters and workers."""
+    """Sizes for gateways, control planes and workers."""
     for name, (vcpus, ram, disk) in FLAVORS.items():
         if not cloud.compute.find_flavor(name):
             cloud.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)

@@ -124,7 +124,7 @@ class Container:
 
     @property
     def running(self) -> bool:
-        """Whether it has any process."""
+        """Tell whether it has any process."""
         return self.state != "STOPPED"
 
     @property
@@ -175,7 +175,7 @@ def _limits(memory_mb: int, vcpus: int) -> list[str]:
 
 
 def unified() -> bool:
-    """Whether the machine has cgroup v2 alone."""
+    """Tell whether the machine has cgroup v2 alone."""
     return (CGROUPS / "cgroup.controllers").exists()
 
 

@@ -625,7 +625,7 @@ def test_no_node_is_drained_while_kured_reboots_another(make: Callable[..., Mach
     assert not machine.called("patch node")
 
 
-def test_a_drain_goes_on_when_kured_is_done(make: Callable[..., Machine]) -> None:
+def test_a_drain_continues_when_kured_is_done(make: Callable[..., Machine]) -> None:
     machine = make()
     kured(machine)
     kured(machine, "demo-control-plane-0", times=2)

@@ -30,7 +30,7 @@ CREDENTIAL_SECRET = 's3"cr\\et'
 
 @dataclass
 class AddonsRun(Run):
-    """A run that also records providers, and the transforms of charts beside the one of all."""
+    """A run that also records providers, and the transforms of charts separately."""
 
     providers: dict[str, str] = field(default_factory=dict)
     transforms: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the add-ons' pods may read and whom they may talk to."""
+"""The rights of the add-ons' pods, and the network policies around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where charts and images come from."""
+"""The sources of charts and images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which add-ons a cluster gets, and what each of them waits for."""
+"""The add-ons that a cluster gets, and what each of them waits for."""
 
 from __future__ import annotations
 
