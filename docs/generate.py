@@ -1,16 +1,20 @@
 """Writes the files that are generated from the configuration's models: `make generate`.
 
 `Pulumi.yaml` declares the keys to the engine, `examples/Pulumi.every-key.yaml` shows every key in
-place, and `docs/configuration.md` is the reference. A test checks that all three are current.
+place, and `docs/configuration.md` is the reference. The README and the examples get the versions
+of `versions.py`. A test checks that all of them are current.
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import yaml
 
+import versions
 from config.load import PROJECT, SECRET_KEYS
 from docs.schema import Key, keys
 
@@ -38,6 +42,33 @@ _QUICKSTART = """\
 Docs and every other setting: docs/configuration.md, and examples/Pulumi.every-key.yaml.
 See what the cluster would be made of with `pulumi preview`.
 """
+
+# Row of the README's table -> its versions.
+_PINNED: Mapping[str, tuple[str, ...]] = {
+    "Kubernetes by kubeadm, stacked etcd": (versions.KUBERNETES_VERSION,),
+    "etcdutl": (versions.ETCD_TOOLS,),
+    "Cilium": (versions.CILIUM_CHART,),
+    "OpenStack cloud controller manager": (versions.CLOUD_CONTROLLER_MANAGER,),
+    "Cinder CSI": (versions.CINDER_CSI_CHART,),
+    "metrics-server": (versions.METRICS_SERVER_CHART,),
+    "snapshot-controller": (versions.SNAPSHOT_CONTROLLER_CHART,),
+    "Python": (versions.JOBS_PYTHON,),
+    "kube-prometheus-stack": (versions.KUBE_PROMETHEUS_STACK_CHART,),
+    "Traefik or NGINX Ingress Controller": (versions.TRAEFIK_CHART, versions.NGINX_INGRESS_CHART),
+    "Headlamp": (versions.HEADLAMP_CHART,),
+    "VictoriaLogs, Fluent Bit, Grafana's plugin for them": (
+        versions.VICTORIA_LOGS_CHART,
+        versions.FLUENT_BIT_CHART,
+        versions.VICTORIA_LOGS_DATASOURCE,
+    ),
+    "kured": (versions.KURED_CHART,),
+    "Pulumi Kubernetes Operator": (versions.PULUMI_OPERATOR_CHART,),
+    "versitygw": (versions.VERSITYGW,),
+}
+_WITH_A_VERSION = (
+    *(f"examples/Pulumi.{name}.yaml" for name in ("small", "ha", "private")),
+    "Pulumi.admin.yaml",
+)
 
 # The only key whose default is not in the models.
 _STACK_NAME = "clusterName"
@@ -260,10 +291,33 @@ def _top_level_with_items() -> list[list[Key]]:
     return groups
 
 
+def readme_md() -> str:
+    """`README.md` with the present versions in its table.
+
+    Raises:
+        ValueError: the table has no row of this name.
+    """
+    text = (ROOT / "README.md").read_text()
+    for name, pinned in _PINNED.items():
+        row = f"| {name} | {', '.join(pinned)} |"
+        text, found = re.subn(rf"(?m)^\| {re.escape(name)} \| [^|]* \|", row, text)
+        if found != 1:
+            raise ValueError(f"README.md has {found} rows of {name}")
+    return text
+
+
+def with_version(name: str) -> str:
+    """A stack's file with the present version of Kubernetes."""
+    text = (ROOT / name).read_text()
+    return re.sub(r"(:kubernetesVersion:) \S+", rf"\1 {versions.KUBERNETES_VERSION}", text)
+
+
 FILES: Mapping[str, Callable[[], str]] = {
     "Pulumi.yaml": pulumi_yaml,
     "examples/Pulumi.every-key.yaml": every_key_yaml,
     "docs/configuration.md": configuration_md,
+    "README.md": readme_md,
+    **{name: partial(with_version, name) for name in _WITH_A_VERSION},
 }
 
 

@@ -13,11 +13,10 @@ import pytest
 import yaml
 
 from lab import toolchain
+from lab.image.versions import KUBERNETES as VERSION
 from lab.paths import PROJECT, ensure
 from tests.lab.engine import PROGRAMS
 from tests.smoke.live import until
-
-VERSION = "v1.36.3"
 
 
 class Backend:
