@@ -109,13 +109,15 @@ CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py tes
 ROTATIONS = test_ha_rotation.py test_rotation.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
+# These run outside of the lab, as its users do.
+OUTSIDE = test_expose.py test_fleet.py test_charts.py test_new_project.py
 
 # The lab is taken down by the last of its own tests.
 .PHONY: lab-ci
 lab-ci: lab-cloud ## Test what CI does on the lab: the smallest cluster, servers, the lab itself (root).
 	$(BIN)/pytest -v $(addprefix tests/lab/,$(SMALLEST))
 	$(LAB) run -- $(BIN)/pytest -v --durations=5 $(INSIDE)
-	$(BIN)/pytest -v tests/lab/test_expose.py tests/lab/test_fleet.py tests/lab/test_charts.py
+	$(BIN)/pytest -v $(addprefix tests/lab/,$(OUTSIDE))
 	LAB_MAY_GO_DOWN=1 $(BIN)/pytest -v tests/lab/test_cloud_parts.py tests/lab/test_cloud.py
 
 .PHONY: lab-clusters

@@ -1,0 +1,63 @@
+"""`pulumi new` from a clone of this repository, whose answers preview on the lab's cloud."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lab import image, toolchain
+from lab.cloud import inside, layout, namespace
+from lab.image.charts import CHARTS
+from lab.paths import PROJECT, ensure
+from tests.lab import marks
+
+pytestmark = marks.SDK
+
+STACK = "demo"
+
+
+def pulumi(folder: Path, *words: str) -> str:
+    """Output of the CLI in a folder, with a backend of its own."""
+    environment: Mapping[str, str] = {
+        **os.environ,
+        **inside.environment(),
+        **toolchain.environment(),
+        "PULUMI_BACKEND_URL": f"file://{ensure(folder.parent / 'state')}",
+        "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
+    }
+    done = subprocess.run(
+        namespace.enter(["pulumi", *words, "--non-interactive"], environment={}),
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_answers_preview(tmp_path: Path) -> None:
+    if not namespace.running():
+        pytest.skip("the cloud is down")
+    template, folder = tmp_path / "template", ensure(tmp_path / "shop")
+    subprocess.run(["git", "clone", "--quiet", PROJECT, template], check=True)
+    # The lab's Python has the packages already.
+    pulumi(folder, "new", str(template), "--generate-only", "--yes", "--name", "shop")
+    pulumi(folder, "stack", "init", STACK)
+    answers = {
+        "openstack:cloud": layout.CLOUD,
+        "image": image.ensure(),
+        "flavor": "lab.2c3g",
+        "externalNetwork": layout.EXTERNAL_NETWORK,
+        "allowedCidrs": layout.EXTERNAL_CIDR,
+    }
+    for key, answer in answers.items():
+        pulumi(folder, "config", "set", key, answer, "--stack", STACK)
+    # As any site without internet access.
+    pulumi(
+        folder, "config", "set", "--path", "addons.chartDirectory", str(CHARTS), "--stack", STACK
+    )
+    said = pulumi(folder, "preview", "--stack", STACK)
+    assert f"{STACK}-control-plane-2 create" in said
