@@ -50,7 +50,7 @@ no_network_addon() {
 # A healthy node is not drained while others are unhealthy, but for the share that each pool may
 # have. The others may be joining or being drained at this moment, so they are waited for.
 wait_for_other_nodes() {
-  wait_for "${OTHERS_TIMEOUT:-300}" "the other nodes to be Ready" others_are_healthy ||
+  WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "${OTHERS_TIMEOUT:-300}" "the other nodes to be Ready" others_are_healthy ||
     die "not Ready: ${unhealthy[*]}. Draining $NODE_NAME now could cost the cluster more than it can spare: repair or remove the nodes that are not Ready first, then run again. The maxUnhealthy of a pool says how many of its nodes may be"
 }
 
