@@ -259,6 +259,7 @@ class Machine:
                 "PATH": f"{self.fakes}:{os.environ['PATH']}",
                 "OPENSTACK_KUBERNETES_ROOT": str(self.root),
                 "WAIT_PAUSE": "0.05",
+                "MEMBERS_TIMEOUT": "1",
                 "API_TIMEOUT": "1",
                 "RESTART_TIMEOUT": "1",
                 "OWN_API_TIMEOUT": "0",

@@ -423,6 +423,12 @@ def test_a_control_plane_that_is_about_to_go_keeps_its_secrets(gateway: Machine)
     assert steps(gateway) == []
 
 
+def test_etcds_members_are_waited_for_as_after_a_restore(gateway: Machine) -> None:
+    gateway.environment["MEMBERS_TIMEOUT"] = "10"
+    gateway.answer("member list", "", times=2)
+    assert rotate(gateway).status == 0
+
+
 def test_without_etcds_members_nothing_is_rotated(gateway: Machine) -> None:
     gateway.answer("member list", "")
     assert rotate(gateway).status == 1

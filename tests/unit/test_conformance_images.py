@@ -38,7 +38,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name)
 
-    def program(version: str, folder: Path, name: str, package: str, *verb: str) -> Path:
+    def program(folder: Path, name: str, package: str, *verb: str) -> Path:
         (tmp_path / name).write_text(package)
         return tmp_path / name
 
@@ -52,6 +52,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         writer.write("bin/busybox", "busybox")
         return writer.close()
 
+    monkeypatch.setattr(programs, "require", lambda *_: None)
     monkeypatch.setattr(programs, "program", program)
     monkeypatch.setattr(programs, "source", lambda folder: tmp_path / "source")
     monkeypatch.setattr(conformance_images, "listed", lambda e2e: LISTED)
