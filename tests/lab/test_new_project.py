@@ -30,8 +30,8 @@ def pulumi(folder: Path, *words: str) -> str:
         "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
     }
     done = subprocess.run(
-        namespace.enter(["pulumi", *words, "--non-interactive"], environment={}),
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        namespace.enter(["pulumi", *words, "--non-interactive"], environment={}, folder=folder),
+        env=environment, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,6 +52,8 @@ def test_its_answers_preview(tmp_path: Path) -> None:
         "flavor": "lab.2c3g",
         "externalNetwork": layout.EXTERNAL_NETWORK,
         "allowedCidrs": layout.EXTERNAL_CIDR,
+        # Other clusters may be there.
+        "hostCidr": "10.9.0.0/22",
     }
     for key, answer in answers.items():
         pulumi(folder, "config", "set", key, answer, "--stack", STACK)
