@@ -37,6 +37,13 @@ class TestValues:
         assert plugin["nodePlugin"] == {"kubeletDir": "/k"}
         assert plugin["controllerPlugin"]["replicas"] == 2
 
+    def test_metrics_are_read_from_kubelets_with_a_certificate_of_the_cluster(
+        self, default: AddonsRun
+    ) -> None:
+        arguments = default.chart_values("metrics-server")["args"]
+        mounted = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+        assert arguments == [f"--kubelet-certificate-authority={mounted}"]
+
     def test_pod_traffic_travels_in_a_tunnel_that_fits_the_network(
         self, default: AddonsRun
     ) -> None:
