@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,13 @@ DAEMON_SET = "apps/v1:DaemonSet"
 CCM = f"demo-addons-{cloud_controller_manager.NAME}"
 OPERATOR = {"operator": {"enabled": True}}
 OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "operator", "kured")
+# As much of it as the program reads.
+KUBECONFIG = json.dumps(
+    {
+        "clusters": [{"cluster": {"server": "https://203.0.113.7:6443"}}],
+        "users": [{"name": "demo-openstack-kubernetes"}],
+    }
+)
 CREDENTIAL_SECRET = 's3"cr\\et'
 
 
@@ -77,7 +85,7 @@ def install(
     control_plane_count: int = 3,
     preview: bool = False,
     checks: bool = False,
-    kubeconfig: str = "kubeconfig",
+    kubeconfig: str = KUBECONFIG,
     ca_certificate: str | None = None,
     oidc: Mapping[str, str] | None = None,
     oidc_client_secret: str | None = None,
