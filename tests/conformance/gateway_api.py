@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,7 +12,7 @@ import yaml
 
 import versions
 from tests.conformance import programs
-from tests.conformance.live import FOLDER, PAGES, kubectl
+from tests.conformance.live import FOLDER, PAGES, kubectl, run_tests
 from tests.conformance.programs import ConformanceError
 
 NAME = "gateway-api"
@@ -93,7 +91,6 @@ def run(folder: Path, kubeconfig: Path, features: Sequence[str]) -> dict[str, An
         ConformanceError: there is none.
     """
     options, report, log = folder / "options.yaml", folder / "report.yaml", folder / "log"
-    report.unlink(missing_ok=True)
     chosen = {
         "gatewayClassName": GATEWAY_CLASS,
         "supportedFeatures": sorted({*features} - OTHER_PORTS),
@@ -116,15 +113,7 @@ def run(folder: Path, kubeconfig: Path, features: Sequence[str]) -> dict[str, An
         f"--conformance-options-file={options}", f"--report-output={report}",
     ]  # fmt: skip
     print(f"running the tests, log: {log}", flush=True)
-    with log.open("w") as output:
-        # Its status says no more than the report: tests have failed.
-        subprocess.run(
-            command, cwd=folder, env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
-        )  # fmt: skip
-    if not report.exists():
-        end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise ConformanceError(f"the tests wrote no report, see {log}:\n{end}")
+    run_tests(command, kubeconfig, log, report, "the tests wrote no report")
     written: dict[str, Any] = yaml.safe_load(report.read_text())
     return written
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.programs import ConformanceError
@@ -27,3 +29,23 @@ def kubectl(kubeconfig: Path, *words: str) -> str:
             f"the cluster of KUBECONFIG={kubeconfig} does not answer: {result.stderr.strip()}"
         )
     return result.stdout
+
+
+def run_tests(
+    command: Sequence[str | Path], kubeconfig: Path, log: Path, result: Path, missing: str
+) -> None:
+    """Run tests, which write a result whatever their outcome: their status says no more than that.
+
+    Raises:
+        ConformanceError: there is no result; it begins with `missing`, and has the end of the log.
+    """
+    # A run that is interrupted must not leave the result of an older one.
+    result.unlink(missing_ok=True)
+    with log.open("w") as output:
+        subprocess.run(
+            command, cwd=log.parent, env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
+        )  # fmt: skip
+    if not result.exists():
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise ConformanceError(f"{missing}, see {log}:\n{end}")

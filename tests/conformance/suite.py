@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.conformance.programs import E2E, GINKGO, ConformanceError
+from tests.conformance.live import run_tests
+from tests.conformance.programs import E2E, GINKGO
 
 # Serial tests change what the others look at, and disruptive ones restart it.
 APART = "(Serial || Disruptive)"
@@ -84,8 +84,6 @@ def run(
     """
     results.mkdir(parents=True, exist_ok=True)
     for name, chosen in suite.runs.items():
-        # A run that is interrupted must not leave the outcomes of an older one.
-        junit(results, name).unlink(missing_ok=True)
         command: list[str | Path] = [
             programs / GINKGO, "run", f"--procs={1 if chosen.one_at_a_time else processes}",
             f"--label-filter={chosen.labels}",
@@ -96,15 +94,8 @@ def run(
         ]  # fmt: skip
         log = results / f"{name}.log"
         print(f"running the {name} tests, log: {log}", flush=True)
-        with log.open("w") as output:
-            # Its status says no more than the file: tests have failed.
-            subprocess.run(
-                command, cwd=results, env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
-            )  # fmt: skip
-        if not junit(results, name).exists():
-            end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            raise ConformanceError(f"the {name} tests did not run, see {log}:\n{end}")
+        missing = f"the {name} tests did not run"
+        run_tests(command, kubeconfig, log, junit(results, name), missing)
         yield name
 
 

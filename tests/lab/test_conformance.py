@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from lab import image, settings
-from lab.cloud import inside, namespace
 from lab.image import versions
-from lab.paths import PROJECT
 from tests.conformance import programs
 from tests.conformance.live import FOLDER
 from tests.lab import conformance_images
 from tests.lab.cluster import Cluster, left_in_project
 from tests.lab.registry import serving
+from tests.lab.suites import passes
 
 SUITE = os.environ.get("SUITE", "conformance")
 NOTE = (
@@ -48,10 +45,7 @@ def cluster(registry: str) -> Iterator[Cluster]:
 
 
 def test_the_suite_passes(cluster: Cluster) -> None:
-    command = [sys.executable, "-m", "tests.conformance", SUITE, "--note", NOTE]
-    command += ["--kubeconfig", str(cluster.kubeconfig)]
-    line = namespace.enter(command, environment=inside.environment(), folder=PROJECT)
-    assert subprocess.run(line, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    assert passes(cluster, SUITE, NOTE)
 
 
 def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:

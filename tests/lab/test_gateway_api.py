@@ -6,8 +6,6 @@ The lab cannot download charts: Traefik's must be in the cache.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,17 +13,17 @@ import pytest
 import yaml
 
 from lab import image, settings
-from lab.cloud import inside, namespace
 from lab.image import oci, programs
 from lab.image.oci import Image, Layer, LayerWriter
 from lab.image.versions import TRAEFIK
-from lab.paths import PROJECT, ensure
+from lab.paths import ensure
 from tests.conformance import gateway_api
 from tests.conformance import programs as others
 from tests.conformance.live import FOLDER
 from tests.lab import needs
 from tests.lab.cluster import Cluster, left_in_project
 from tests.lab.registry import serving
+from tests.lab.suites import passes
 
 NEEDS = needs.Needs(("traefik",))
 pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
@@ -91,10 +89,7 @@ def cluster(
 
 
 def test_the_suite_passes(cluster: Cluster) -> None:
-    command = [sys.executable, "-m", "tests.conformance", gateway_api.NAME, "--note", NOTE]
-    command += ["--kubeconfig", str(cluster.kubeconfig)]
-    line = namespace.enter(command, environment=inside.environment(), folder=PROJECT)
-    assert subprocess.run(line, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    assert passes(cluster, gateway_api.NAME, NOTE)
 
 
 def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:

@@ -1,0 +1,18 @@
+"""Suites of tests that others wrote, run from inside the lab on one of its clusters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from lab.cloud import inside, namespace
+from lab.paths import PROJECT
+from tests.lab.cluster import Cluster
+
+
+def passes(cluster: Cluster, suite: str, note: str) -> bool:
+    """Run a suite, which writes its page; tells whether it has passed."""
+    command = [sys.executable, "-m", "tests.conformance", suite, "--note", note]
+    command += ["--kubeconfig", str(cluster.kubeconfig)]
+    line = namespace.enter(command, environment=inside.environment(), folder=PROJECT)
+    return subprocess.run(line, stdin=subprocess.DEVNULL, check=False).returncode == 0
