@@ -153,11 +153,11 @@ lab-e2e: lab-cloud ## The same for network policies and CSI drivers; writes docs
 	SUITE=e2e $(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-gateway-api
-lab-gateway-api: lab-cloud ## Run Gateway API's on a cluster with Traefik; writes docs/gateway-api.md (root).
+lab-gateway-api: lab-cloud ## Run Gateway API's own tests on a cluster with Traefik; writes docs/gateway-api.md (root).
 	$(BIN)/pytest -v -s tests/lab/test_gateway_api.py
 
 .PHONY: lab-operator
-lab-operator: lab-cloud ## Let an operator create, scale, repair and destroy a cluster; prints figures (root).
+lab-operator: lab-cloud ## Let an operator create, scale, repair, upgrade and destroy clusters; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_operator.py
 
 .PHONY: bench-lab
