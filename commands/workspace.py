@@ -23,8 +23,8 @@ from typing import IO
 _LOCK = "pulumi-update.lock"
 # In the message of backends that are buckets: the number of locks, and the machine that has each.
 _LOCKS = re.compile(r"currently locked by (\d+) lock")
-# The option of a destroy by which the operator runs the program.
-_PROGRAM = "--run-program"
+# The option of a destroy that runs the program; the operator's agent writes the second form.
+_PROGRAM = ("--run-program", "--run-program=true")
 _HOLDER = re.compile(r"created by \S*@(\S+) \(pid \d+\)")
 
 
@@ -54,7 +54,8 @@ def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, 
     cli, *words = command
     # The operator puts options before the verb.
     verb = next((word for word in words if not word.startswith("-")), "")
-    if verb != "destroy" or _PROGRAM not in words:
+    without = [word for word in words if word not in _PROGRAM]
+    if verb != "destroy" or without == words:
         return _update(command, lock, heard)
     status, said = 0, ""
     # What the program would have done to a protected cluster.
@@ -62,7 +63,7 @@ def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, 
         unprotect = [cli, "state", "unprotect", "--all", "--yes", "--non-interactive"]
         status, said = _update([*unprotect, *_stack(words)], lock, heard, stdout=sys.stderr)
     if status == 0 and not heard:
-        status, said = _update([cli, *(word for word in words if word != _PROGRAM)], lock, heard)
+        status, said = _update([cli, *without], lock, heard)
     return status, said
 
 

@@ -124,8 +124,11 @@ def test_what_a_killed_update_of_this_pod_left_behind_is_repaired(workspace: Wor
     assert workspace.calls[-1] == "end of --stack"
 
 
-def test_a_destroy_does_without_the_program_and_its_checks(workspace: Workspace) -> None:
-    destroy = ("destroy", "--yes", "--run-program", "--stack", "shop")
+@pytest.mark.parametrize("option", ["--run-program", "--run-program=true"])
+def test_a_destroy_does_without_the_program_and_its_checks(
+    workspace: Workspace, option: str
+) -> None:
+    destroy = ("destroy", "--yes", option, "--stack", "shop")
     assert workspace.run(*destroy) == (0, "", "")
     asked, ran = "config get deletionProtection --stack shop", "destroy --yes --stack shop"
     assert workspace.calls == [asked, ran]
@@ -139,7 +142,8 @@ def test_a_destroy_does_without_the_program_and_its_checks(workspace: Workspace)
 def test_a_destroy_after_a_killed_update_is_repaired_first(workspace: Workspace) -> None:
     (workspace.folder / "unprotected").touch()
     workspace.lock(socket.gethostname())
-    status, _, _ = workspace.run("--non-interactive", "destroy", "--run-program", "--stack", "shop")
+    destroy = ("--non-interactive", "destroy", "--run-program=true", "--stack", "shop")
+    status, _, _ = workspace.run(*destroy)
     assert status == 0
     assert "cancel --yes --stack shop --non-interactive" in workspace.calls
     assert workspace.calls[-1] == "--non-interactive destroy --stack shop"
