@@ -212,7 +212,8 @@ class Other:
     def destroy(self) -> None:
         """Destroy what is there, without the operator."""
         stack = ("--yes", "--stack", self.name)
-        self.run("pulumi", "cancel", *stack, check=False)
+        python = str(PROJECT / ".venv/bin/python")
+        self.run(python, "-m", "commands.recover", *stack, check=False)
         self.run("pulumi", "state", "unprotect", "--all", *stack, check=False)
         file = str(self.folder / f"Pulumi.{self.name}.yaml")
         where = ("--skip-preview", "--cwd", str(PROJECT), "--config-file", file)
@@ -263,7 +264,13 @@ def others(
     try:
         yield make
     finally:
-        hub.kubectl("-n", "operator", "scale", "deployment", "--all", "--replicas=0", check=False)
+        # What Pulumi has begun in a workspace goes on without the operator.
+        for where, kind in ((operator.NAMESPACE, "deployment"), (operator.CLUSTERS, "statefulset")):
+            there = ("--request-timeout=30s", "-n", where)
+            hub.kubectl(*there, "scale", kind, "--all", "--replicas=0", check=False)
+            hub.kubectl(
+                *there, "delete", "pod", "--all", "--grace-period=0", "--force", check=False
+            )
         for other in made:
             other.destroy()
 
@@ -354,8 +361,9 @@ def test_a_third_one_that_overlaps_is_refused_and_can_be_deleted(
     mall = others("mall", "10.8.6.0/23")
     mall.configure({"deletionProtection": False})
     mall.add(resync=0)
-    until(lambda: mall.last_update().get("state") == "failed", "the refusal", LONGEST_CHANGE)
-    assert "overlaps with 10.8.4.0/22 of the cluster shop" in mall.said()
+    refusal = "overlaps with 10.8.4.0/22 of the cluster shop"
+    until(lambda: refusal in mall.said(), "the refusal", LONGEST_CHANGE)
+    until(lambda: mall.last_update().get("state") == "failed", "the failure", LONGEST_CHANGE)
     assert mall.servers() == {}
     assert openstack("network", "list", "--name", "mall") == []
     mall.delete()
