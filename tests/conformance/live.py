@@ -33,8 +33,8 @@ def kubectl(kubeconfig: Path, *words: str) -> str:
 
 def run_tests(
     command: Sequence[str | Path], kubeconfig: Path, log: Path, result: Path, missing: str
-) -> None:
-    """Run tests, which write a result whatever their outcome: their status says no more than that.
+) -> int:
+    """Run tests, which write a result whatever their outcome; returns their exit status.
 
     Raises:
         ConformanceError: there is no result; it begins with `missing`, and has the end of the log.
@@ -42,10 +42,11 @@ def run_tests(
     # A run that is interrupted must not leave the result of an older one.
     result.unlink(missing_ok=True)
     with log.open("w") as output:
-        subprocess.run(
+        status = subprocess.run(
             command, cwd=log.parent, env={**os.environ, "KUBECONFIG": str(kubeconfig)},
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
-        )  # fmt: skip
+        ).returncode  # fmt: skip
     if not result.exists():
         end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise ConformanceError(f"{missing}, see {log}:\n{end}")
+    return status

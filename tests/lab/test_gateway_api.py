@@ -29,11 +29,10 @@ NEEDS = needs.Needs(("traefik",))
 pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
 
 NOTE = "On the lab: servers are system containers, Traefik and the tests' server are built there."
-ECHO = "registry.k8s.io/gateway-api/echo-basic"
+ECHO, DNS = "registry.k8s.io/gateway-api/echo-basic", "registry.k8s.io/coredns/coredns"
 USER = "65532:65532"
 
 
-@pytest.fixture(scope="module")
 def crds() -> Path:
     """The CRDs that Traefik was built with; users install them themselves."""
     programs.traefik()
@@ -41,23 +40,32 @@ def crds() -> Path:
 
 
 @pytest.fixture(scope="module")
-def archive(crds: Path) -> Path:
-    """Traefik's image, and the one of the pods that the tests send requests to."""
-    gateways = yaml.safe_load(next(crds.glob("*_gateways.yaml")).read_text())
+def archive() -> Path:
+    """Traefik's image, and those of the pods that the tests send requests to."""
+    gateways = yaml.safe_load(next(crds().glob("*_gateways.yaml")).read_text())
     version = gateways["metadata"]["annotations"][gateway_api.BUNDLE_VERSION]
     folder = FOLDER / f"{gateway_api.NAME}-{version}"
     gateway_api.build(version, folder)
-    echo = others.program(folder, "echo-basic", f"{gateway_api.TESTS}/echo-basic")
+    # Whatever version of CoreDNS the tests name.
+    servers = {
+        ECHO: others.program(folder, "echo-basic", f"{gateway_api.TESTS}/echo-basic"),
+        DNS: programs.coredns() / "coredns",
+    }
     suite = others.source(folder, gateway_api.TESTS)
     texts = [file.read_text() for file in suite.rglob("*.yaml")]
-    named = {name for text in texts for name in re.findall(rf"{ECHO}:\S+", text)}
+    named = {
+        name: program
+        for image_name, program in servers.items()
+        for text in texts
+        for name in re.findall(rf"{re.escape(image_name)}:\S+", text)
+    }
     traefik = (f"docker.io/library/traefik:{TRAEFIK}", programs.traefik() / "traefik")
     layers = ensure(folder / "layers")
     return oci.write_archive(
         (
             Image(name=name, layers=[layer(layers, program)], entrypoint=["/program"], user=USER,
                   labels={"org.opencontainers.image.title": name})
-            for name, program in (traefik, *((name, echo) for name in sorted(named)))
+            for name, program in (traefik, *sorted(named.items()))
         ),
         folder / "images.tar",
     )  # fmt: skip
@@ -72,9 +80,7 @@ def layer(layers: Path, program: Path) -> Layer:
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    crds: Path, archive: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+def cluster(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two gateways, one control plane and two workers with Traefik; destroyed at the end."""
     keys = settings.cluster(image=image.ensure(), gateways=2, control_planes=1, workers=2)
     charts = needs.every_chart(tmp_path_factory.mktemp("charts"))
@@ -83,7 +89,7 @@ def cluster(
         mirrors = {"registry.k8s.io": [url], "docker.io": [url]}
         made = Cluster("gatewayapi", {**keys, "registryMirrors": mirrors, "addons": addons})
         with made.running():
-            made.kubectl("apply", "--server-side", "-f", str(crds))
+            made.kubectl("apply", "--server-side", "-f", str(crds()))
             made.up(addons={**addons, "ingress": {"enabled": True, "gatewayApi": True}})
             yield made
 

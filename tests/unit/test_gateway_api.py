@@ -30,7 +30,8 @@ for word; do
     --report-output=*) [ ! -e written ] || cp written "${word#*=}" ;;
   esac
 done
-echo it broke
+cat failures 2>/dev/null || echo it broke
+exit $(cat status 2>/dev/null || echo 0)
 """
 
 
@@ -75,7 +76,7 @@ def test_the_suite_is_built_with_the_api_of_its_version() -> None:
 def test_features_on_other_ports_are_not_claimed(folder: Path) -> None:
     (folder / "written").write_text(yaml.safe_dump(report()))
     features = ["HTTPRouteMethodMatching", "GatewayPort8080", "Gateway"]
-    assert gateway_api.run(folder, folder / "kubeconfig", features) == report()
+    assert gateway_api.run(folder, folder / "kubeconfig", features) == (report(), [])
     used = yaml.safe_load((folder / "used").read_text())
     assert used["supportedFeatures"] == ["Gateway", "HTTPRouteMethodMatching"]
     assert used["gatewayClassName"] == "traefik"
@@ -88,11 +89,23 @@ def test_a_run_without_a_report_is_an_error_with_the_end_of_its_log(folder: Path
         gateway_api.run(folder, folder / "kubeconfig", [])
 
 
+def test_tests_that_no_profile_counts_fail_as_well(folder: Path) -> None:
+    (folder / "written").write_text(yaml.safe_dump(report()))
+    (folder / "status").write_text("1")
+    with pytest.raises(ConformanceError, match="ended early, with status 1"):
+        gateway_api.run(folder, folder / "kubeconfig", [])
+    (folder / "failures").write_text("    --- FAIL: TestConformance/HTTPRouteDisallowedKind (2s)\n")
+    _, failed = gateway_api.run(folder, folder / "kubeconfig", [])
+    assert failed == ["HTTPRouteDisallowedKind"]
+    assert "- `HTTPRouteDisallowedKind`\n" in gateway_api.text(report(), failed, DAY, "")
+
+
 def test_a_failed_test_or_a_profile_without_tests_is_no_pass() -> None:
     assert gateway_api.passed(report())
     assert gateway_api.passed(report(core=status(32, skipped=1)))
     assert not gateway_api.passed(report(extended=status(12, failed=1)))
     assert not gateway_api.passed(report(core=status(0)))
+    assert gateway_api.passed(report(extended=status(0, skipped=3)))
     half = report()
     assert not gateway_api.passed({**half, "profiles": half["profiles"][:2]})
 
@@ -100,7 +113,7 @@ def test_a_failed_test_or_a_profile_without_tests_is_no_pass() -> None:
 def test_the_page_says_what_failed_and_why_tests_were_skipped() -> None:
     core = status(31, 1, 1, failedTests=["One"], skippedTests=["HTTPRouteMultipleGateways"])
     extended = status(2, supportedFeatures=["HTTPRouteMethodMatching"])
-    page = gateway_api.text(report(core=core, extended=extended), DAY, "On a test cluster.")
+    page = gateway_api.text(report(core=core, extended=extended), [], DAY, "On a test cluster.")
     assert "2026-11-25, Gateway API v1.6.1 (standard channel), openstack-kubernetes 0.1.0." in page
     assert "0.1.0. On a test cluster.\n" in page
     assert "| GATEWAY-HTTP | core | 31 | 1 | 1 |\n| GATEWAY-HTTP | extended | 2 | 0 | 0 |" in page
@@ -135,3 +148,6 @@ def test_version_and_features_are_the_clusters(
     }
     monkeypatch.setattr(gateway_api, "kubectl", lambda _, *words: json.dumps(shown[words[4]]))
     assert gateway_api.served(tmp_path) == ("v1.6.1", ["Gateway"])
+    annotations["gateway.networking.k8s.io/bundle-version"] = "v1.5.1"
+    with pytest.raises(ConformanceError, match=r"are v1\.5\.1; the tests can be run from v1\.6 on"):
+        gateway_api.served(tmp_path)
