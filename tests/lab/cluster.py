@@ -19,6 +19,8 @@ from lab.paths import PROJECT
 from lab.stack import Stack
 from tests.smoke.live import until
 
+# Seconds of a command in the lab.
+LONGEST = 900
 UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
 
 
@@ -131,9 +133,18 @@ class Cluster:
             if operation not in ("same", "read")
         }
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+    def kubectl(
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        check: bool = True,
+        seconds: float = LONGEST,
+    ) -> str:
         """Run kubectl through the floating IP; returns its standard output."""
-        return run("kubectl", *arguments, stdin=stdin, check=check, KUBECONFIG=str(self.kubeconfig))
+        config = str(self.kubeconfig)
+        return run(
+            "kubectl", *arguments, stdin=stdin, check=check, seconds=seconds, KUBECONFIG=config
+        )
 
     def kubectl_as(self, token: str, *arguments: str) -> str:
         """Run kubectl with a token; returns its standard output, empty when it is refused."""
@@ -192,11 +203,12 @@ class Cluster:
         jump = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
         key = self.ssh_key
         quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        quiet += " -o ConnectTimeout=10 -o ServerAliveInterval=5"
         ssh = f"ssh {quiet} -o BatchMode=yes -i {key}"
         proxy = f"{ssh} -W %h:%p debian@{jump}"
         return run(*ssh.split(), "-o", f"ProxyCommand={proxy}", f"debian@{address}", command)
 
-    def etcdctl(self, control_plane: str, *arguments: str) -> str:
+    def etcdctl(self, control_plane: str, *arguments: str, seconds: float = LONGEST) -> str:
         """Run etcdctl in that control plane's etcd; returns its standard output."""
         pki = "/etc/kubernetes/pki/etcd"
         return self.kubectl(
@@ -204,6 +216,7 @@ class Cluster:
             *("--endpoints=https://127.0.0.1:2379", f"--cacert={pki}/ca.crt"),
             *(f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"),
             *arguments,
+            seconds=seconds,
         )
 
     def set_secret(self, key: str, value: str) -> None:
@@ -229,8 +242,14 @@ def is_ready(node_or_pod: Mapping[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def run(*command: str, stdin: str | None = None, check: bool = True, **environment: str) -> str:
-    """Run a command inside the lab; returns its standard output."""
+def run(
+    *command: str,
+    stdin: str | None = None,
+    check: bool = True,
+    seconds: float = LONGEST,
+    **environment: str,
+) -> str:
+    """Run a command inside the lab, for so long at most; returns its standard output."""
     result = subprocess.run(
         namespace.enter(command, environment={**inside.environment(), **environment}),
         input=stdin,
@@ -238,7 +257,7 @@ def run(*command: str, stdin: str | None = None, check: bool = True, **environme
         capture_output=True,
         text=True,
         check=False,
-        timeout=900,
+        timeout=seconds,
     )
     if check and result.returncode != 0:
         raise AssertionError(f"{' '.join(command)} failed: {result.stdout}{result.stderr}")

@@ -6,12 +6,15 @@ import random
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from lab.cloud import status
-from tests.lab import kills
+from tests.lab import kills, volume_writer
 from tests.lab.cluster import Cluster, openstack, run
+from tests.lab.gateways import Gateway
+from tests.lab.health import Health
 from tests.lab.traffic import crash
 from tests.smoke.live import until
 
@@ -27,13 +30,15 @@ SERVICES = (
 # must not delete them.
 KEEP_IMAGES = (
     "for image in $(ctr -n k8s.io images ls -q); do"
-    " ctr -n k8s.io images label $image io.cri-containerd.pinned=pinned; done"
+    " ctr -n k8s.io images label $image io.cri-containerd.pinned=pinned || exit 1; done"
 )
 # To the last block, also those that only root may use. Space is only reserved: it costs the lab's
 # own disk nothing.
 FILL = (
-    "mkdir /var/lib/full; number=0; for size in 1G 64M 1M 4K; do"
-    " while fallocate -l $size /var/lib/full/$((number += 1)); do :; done; done"
+    "mkdir -p /var/lib/full; number=0; for size in 1G 64M 1M 4K; do"
+    " while fallocate -l $size /var/lib/full/$((number += 1)); do :; done; done;"
+    # Others free some blocks meanwhile.
+    ' [ "$(stat -f -c %f /var/lib/full)" -lt 25600 ]'
 )
 EMPTY = "rm -r /var/lib/full"
 
@@ -67,7 +72,7 @@ def _again(*command: str) -> None:
 
 
 def _killed(role: str, dice: random.Random) -> Fault:
-    """A power cut."""
+    """A machine whose processes all end at once; what they had written stays."""
     machine, seconds = _machine(dice, role), dice.randint(20, 90)
 
     def happen(cluster: Cluster) -> None:
@@ -102,20 +107,41 @@ def _stopped(role: str, dice: random.Random) -> Fault:
 
 
 def _isolated(role: str, dice: random.Random) -> Fault:
-    """A machine that runs, and that its security groups isolate from everything."""
+    """A machine that runs, and that nothing reaches."""
     machine, seconds = _machine(dice, role), dice.randint(20, 90)
 
     def happen(cluster: Cluster) -> None:
-        port = f"{cluster.name}-{machine}"
-        groups = openstack("port", "show", port)["security_group_ids"]
+        name = f"{cluster.name}-{machine}"
+        port = openstack("port", "show", name)
+        if role == "gateway":
+            gateway = Gateway(cluster, int(machine.rpartition("-")[2]))
+            reached: Callable[[], object] = gateway.boot
+        else:
+            reached = partial(Health.of(cluster, 0).kubelet_answers, name)
         try:
-            run("openstack", "port", "set", "--no-security-group", port)
-            time.sleep(seconds)
+            with _without_arp(port["id"]):
+                run("openstack", "port", "set", "--no-security-group", name)
+                until(lambda: not reached(), f"the isolation of {name}", 120)
+                time.sleep(seconds)
         finally:
-            back = [f"--security-group={group}" for group in groups]
-            _again("openstack", "port", "set", *back, port)
+            back = [f"--security-group={group}" for group in port["security_group_ids"]]
+            _again("openstack", "port", "set", *back, name)
 
     return Fault(f"{_words(role)} isolated", machine, seconds, happen)
+
+
+@contextmanager
+def _without_arp(port: str) -> Iterator[None]:
+    """Drop what security groups let pass: by ARP, a machine would still claim its addresses."""
+    device = f"tap{port[:11]}"
+    rules = [("FORWARD", end, device, "-p", "ARP", "-j", "DROP") for end in ("-i", "-o")]
+    try:
+        for rule in rules:
+            run("ebtables", "--concurrent", "-I", *rule)
+        yield
+    finally:
+        for rule in rules:
+            run("ebtables", "--concurrent", "-D", *rule, check=False)
 
 
 def _link_lost(dice: random.Random) -> Fault:
@@ -169,40 +195,64 @@ def _service_stopped(dice: random.Random) -> Fault:
     """A service of OpenStack that takes requests and never answers."""
     service, seconds = dice.choice(SERVICES), dice.randint(20, 90)
 
-    def happen(_: Cluster) -> None:
+    def pids() -> list[int]:
+        return [u.pid for u in status.units() if u.name == service and u.ready and u.pid]
+
+    def happen(cluster: Cluster) -> None:
+        until(pids, f"{service} to be up", 120)
+        [pid] = pids()
         # With its workers: a service and its children are a process group.
-        [pid] = [unit.pid for unit in status.units() if unit.name == service]
         run("kill", "-STOP", "--", f"-{pid}")
         try:
+            # Otherwise nothing would ask OpenStack for anything meanwhile.
+            volume_writer.move(cluster)
             time.sleep(seconds)
         finally:
             run("kill", "-CONT", "--", f"-{pid}")
         until(lambda: not status.silent(), "OpenStack to be well", 300)
+        _again("openstack", "port", "list")
 
     return Fault("service of OpenStack stopped", service, seconds, happen)
 
 
 def _update_killed(dice: random.Random) -> Fault:
     """A `pulumi up` that scales and restarts API servers; the next one finishes it."""
-    workers = dice.choice((WORKERS, WORKERS + 1))
-    seconds = kills.moment(dice, 3, 60)
+    # An update without changes takes that long.
+    seconds = kills.moment(dice, 8, 120)
     # Always another value than the one before.
     arguments = {"event-ttl": f"{dice.randint(60, 100_000)}m"}
 
     def happen(cluster: Cluster) -> None:
-        cluster.killed_up(seconds, workerCount=workers, apiServer={"extraArgs": arguments})
+        present = sum("-worker-" in each["name"] for each in cluster.stack.outputs()["nodes"])
+        # One more, and the next time one less.
+        workers = 2 * WORKERS + 1 - present
+        if not cluster.killed_up(seconds, workerCount=workers, apiServer={"extraArgs": arguments}):
+            print("the update was faster", flush=True)
         cluster.recover()
         cluster.up()
 
-    return Fault("update killed", f"to {workers} workers", seconds, happen)
+    return Fault("update killed", "to another number of workers", seconds, happen)
 
 
 def _on_node(cluster: Cluster, machine: str, begin: str, seconds: float, end: str) -> None:
     """Let the node itself begin and end the fault, whatever becomes of the connection to it."""
     script = shlex.quote(f"{begin}; status=$?; sleep {seconds}; {end} && exit $status")
-    node = f"{cluster.name}-{machine}"
-    as_unit = "sudo systemd-run --quiet --collect --wait --expand-environment=no"
+    node, unit = f"{cluster.name}-{machine}", f"soak-{time.time_ns()}"
+    as_unit = f"sudo systemd-run --quiet --unit={unit} --remain-after-exit --expand-environment=no"
     cluster.ssh(node, f"{as_unit} sh -c {script}")
+    time.sleep(seconds)
+    shown: dict[str, str] = {}
+
+    def over() -> bool:
+        text = cluster.ssh(node, f"systemctl show --property=SubState --property=Result {unit}")
+        shown.update(
+            (key, value) for key, _, value in (line.partition("=") for line in text.splitlines())
+        )
+        return shown["SubState"] in ("exited", "failed", "dead")
+
+    until(over, f"the end of the fault at {node}", 300)
+    cluster.ssh(node, f"sudo systemctl stop {unit}; sudo systemctl reset-failed {unit} || true")
+    assert shown["Result"] == "success", f"the fault at {node} did not happen: {shown}"
 
 
 def _words(role: str) -> str:

@@ -27,6 +27,11 @@ class Gateway:
         return urlsplit(self.cluster.endpoint).hostname or ""
 
     @cached_property
+    def key(self) -> str:
+        """File with the SSH key, as the stack has it now."""
+        return str(self.cluster.ssh_key)
+
+    @cached_property
     def vip(self) -> str:
         """The address that the active gateway has."""
         return self.ssh(f". {NODE_ENV}; echo $VIP")
@@ -42,7 +47,7 @@ class Gateway:
         line = [
             "ssh",
             "-i",
-            str(self.cluster.ssh_key),
+            self.key,
             *words,
             "-p",
             port,

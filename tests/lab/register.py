@@ -109,11 +109,15 @@ def count(clients: Sequence[Client], history: Path, over: threading.Event) -> No
     lock = threading.Lock()
 
     def keep_counting(client: Client) -> None:
-        while not over.wait(PAUSE):
-            line = client.turn().line()
-            with lock:
-                file.write(line)
-                file.flush()
+        try:
+            while not over.wait(PAUSE):
+                line = client.turn().line()
+                with lock:
+                    file.write(line)
+                    file.flush()
+        finally:
+            # A client that fails ends the others, so that somebody notices.
+            over.set()
 
     with history.open("a") as file:
         threads = [threading.Thread(target=keep_counting, args=(each,)) for each in clients]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -43,16 +44,19 @@ class Soak:
             f"{self.day:%Y-%m-%d}, `make lab-soak MINUTES={self.minutes} SEED={self.seed}`,"
             f" openstack-kubernetes {self.program}, Kubernetes {self.kubernetes}:"
             f" {len(self.faults)} faults, {len(self.api)} acknowledged writes through the API,"
-            f" {len(self.volume)} to the volume."
+            f" {len(self.volume)} lines on the volume."
         )
         lines = [
             "| fault | times | longest without API writes | without volume writes | until well |",
             "|---|---|---|---|---|",
         ]
+        # What comes late still comes of this fault.
+        ends = [*(fault.began for fault in self.faults[1:]), math.inf]
+        until_next = dict(zip(self.faults, ends, strict=True))
         for kind in sorted({fault.kind for fault in self.faults}):
             faults = [fault for fault in self.faults if fault.kind == kind]
             seconds = [
-                max(silence(times, fault.began, fault.well) for fault in faults)
+                max(silence(times, fault.began, until_next[fault]) for fault in faults)
                 for times in (self.api, self.volume)
             ]
             seconds.append(max(fault.well - fault.began for fault in faults))

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 import versions
 from lab import image, settings
 from tests.lab import faults, history, kills, register, volume_writer
-from tests.lab.cluster import Cluster, is_ready, left_in_project
+from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.faults import Fault
-from tests.lab.gateways import Gateway
+from tests.lab.health import Health
 from tests.lab.soak_table import Happened, Soak, publish
 from tests.smoke.live import until
 
 MINUTES = int(os.environ.get("MINUTES") or 120)
 # Kubernetes' own restarts of a container that ends again and again wait for five minutes.
 PATIENCE = 900
-QUORUM = ("etcd", "kube-apiserver")
+# What to know about a cluster that a fault has broken, before it is destroyed.
+EVIDENCE = (
+    ("kubectl", "get", "nodes,pods,volumeattachments", "-A", "-o", "wide"),
+    ("kubectl", "get", "events", "-A", "--sort-by=.lastTimestamp"),
+    ("kubectl", "describe", "nodes"),
+    ("openstack", "server", "list"),
+)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two gateways, three control planes, two workers; they are destroyed at the end."""
+    # Each fault is undone, and the cluster destroyed, also when the test is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     size = {
         "gateways": faults.GATEWAYS,
         "control_planes": faults.CONTROL_PLANES,
@@ -40,95 +48,120 @@ def cluster() -> Iterator[Cluster]:
     soaked = Cluster("soak", {**keys, "kubelet": {"extraConfig": kubelet}})
     # What an earlier run in the same lab has left.
     soaked.stack.configure({"apiServer": None})
+    soaked.destroy()
     with soaked.running():
         yield soaked
 
 
-def is_well(cluster: Cluster, nodes: set[str], gateways: Sequence[Gateway]) -> bool:
-    """Tell whether another fault may happen: no node, gateway or member of a quorum is missing."""
-    quorum = [
-        is_ready(pod)
-        for pod in cluster.pods()
-        if pod["metadata"].get("labels", {}).get("component") in QUORUM
-    ]
-    health = cluster.etcdctl(f"{cluster.name}-control-plane-0", "endpoint", "health", "--cluster")
-    return (
-        cluster.nodes() == dict.fromkeys(nodes, True)
-        and quorum == [True] * len(QUORUM) * faults.CONTROL_PLANES
-        and health.count("is healthy") == faults.CONTROL_PLANES
-        and all(gateway.boot() for gateway in gateways)
-    )
+class Run:
+    """One run: what has happened so far, and what the clients were told."""
 
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster = cluster
+        self.seed = seed
+        self.operations = cluster.stack.folder / f"operations-{seed}"
+        self.happened: list[Happened] = []
+        self.acknowledged: list[int] = []
 
-def suffer(cluster: Cluster, fault: Fault, operations: Path, acknowledged: list[int]) -> Happened:
-    """Let a fault happen, and wait until the cluster is well and both clients write."""
-    clock = time.strftime("%H:%M:%S")
-    print(f"{clock} {fault.kind}: {fault.where}, {fault.seconds} s", flush=True)
-    gateways = [Gateway(cluster, index) for index in range(faults.GATEWAYS)]
-    began = history.now()
-    fault.happen(cluster)
-    nodes = {each["name"] for each in cluster.stack.outputs()["nodes"]}
-    until(lambda: is_well(cluster, nodes, gateways), f"a cluster that is well: {fault}", PATIENCE)
-    offset, count = operations.stat().st_size, len(acknowledged)
+    def soak(self) -> None:
+        """Let faults happen until the time is over."""
+        pauses = random.Random(self.seed)
+        end = time.monotonic() + MINUTES * 60
+        self.cluster.kubectl("create", "configmap", register.NAME, "--from-literal=number=0")
+        with (
+            volume_writer.writing(self.cluster, self.acknowledged),
+            register.counting(self.cluster.kubeconfig, self.operations),
+        ):
+            for fault in faults.draw(self.seed):
+                time.sleep(pauses.uniform(10, 40))
+                if time.monotonic() > end:
+                    break
+                self._suffer(fault)
 
-    def both_write() -> bool:
-        later = acknowledged[count:]
-        return bool(history.written(history.load(operations, offset)) and later[-1:] > later[:1])
+    def _suffer(self, fault: Fault) -> None:
+        """Let a fault happen, and wait until the cluster is well and both clients write."""
+        clock = time.strftime("%H:%M:%S")
+        print(f"{clock} {fault.kind}: {fault.where}, {fault.seconds} s", flush=True)
+        began = history.now()
+        fault.happen(self.cluster)
+        health = Health.of(self.cluster, faults.GATEWAYS)
+        until(health.check, f"a cluster that is well: {fault}", PATIENCE)
+        offset, count = self.operations.stat().st_size, len(self.acknowledged)
 
-    until(both_write, f"writes after {fault}", PATIENCE)
-    well = history.now()
-    # Pods that a full disk or a stopped node has ended stay as a record, which has no reader here.
-    ended = ("pods", "-A", "--field-selector=status.phase=Failed")
-    cluster.kubectl("delete", *ended, check=False)
-    return Happened(kind=fault.kind, began=began, well=well)
+        def both_write() -> bool:
+            later = self.acknowledged[count:]
+            known = history.load(self.operations, offset)
+            return bool(history.written(known) and later[-1:] > later[:1])
 
+        until(both_write, f"writes after {fault}", PATIENCE)
+        self.happened.append(Happened(kind=fault.kind, began=began, well=history.now()))
+        print(f"  well after {history.now() - began:.0f} s", flush=True)
+        self.forget_ended_pods()
 
-def soak(cluster: Cluster, seed: int, operations: Path) -> tuple[list[Happened], list[int]]:
-    """Let faults happen until the time is over."""
-    happened: list[Happened] = []
-    pauses = random.Random(seed)
-    end = time.monotonic() + MINUTES * 60
-    cluster.kubectl("create", "configmap", register.NAME, "--from-literal=number=0")
-    with (
-        volume_writer.writing(cluster) as acknowledged,
-        register.counting(cluster.kubeconfig, operations),
-    ):
-        for fault in faults.draw(seed):
-            time.sleep(pauses.uniform(10, 40))
-            if time.monotonic() > end:
-                break
-            happened.append(suffer(cluster, fault, operations, acknowledged))
-    return happened, acknowledged
+    def forget_ended_pods(self) -> None:
+        """Delete the records of pods that a full disk or a stopped node has ended."""
+        ended = ("pods", "-A", "--field-selector=status.phase=Failed", "--wait=false")
+        self.cluster.kubectl("delete", *ended, check=False, seconds=60)
+
+    def show_evidence(self) -> None:
+        """Print what there is to know about a cluster that is not well."""
+        config = str(self.cluster.kubeconfig)
+        for command in EVIDENCE:
+            print(run("timeout", "60", *command, check=False, KUBECONFIG=config))
+        if self.operations.exists():
+            print("API:", history.violations(history.load(self.operations))[:20])
+        print(*self.happened, sep="\n", flush=True)
+
+    def last_number(self) -> history.Operation:
+        """The number in the API, when nothing writes any more."""
+        began = history.now()
+        words = ("get", "configmap", register.NAME, "-o", "jsonpath={.data.number}")
+        number = int(self.cluster.kubectl(*words, seconds=60))
+        return history.Operation(
+            client=register.CLIENTS,
+            began=began,
+            ended=history.now(),
+            outcome="read",
+            value=number,
+        )
 
 
 @kills.SEEDED
 def test_no_fault_loses_a_write_and_every_one_is_survived(cluster: Cluster, seed: int) -> None:
-    operations = cluster.stack.folder / "operations"
-    happened, acknowledged = soak(cluster, seed, operations)
-    # The last word has the API itself, when nothing writes any more.
-    began, path = history.now(), "jsonpath={.data.number}"
-    number = int(cluster.kubectl("get", "configmap", register.NAME, "-o", path))
-    last = history.Operation(
-        client=register.CLIENTS, began=began, ended=history.now(), outcome="read", value=number
-    )
-    written, lines = [*history.load(operations), last], volume_writer.read(cluster)
-    run = Soak(
+    soaked = Run(cluster, seed)
+    try:
+        soaked.soak()
+    except BaseException:
+        soaked.show_evidence()
+        raise
+    last: list[history.Operation] = []
+    lines: list[volume_writer.Line] = []
+
+    def read() -> bool:
+        last[:] = [soaked.last_number()]
+        lines[:] = volume_writer.read(cluster)
+        return True
+
+    until(read, "the last number and the file", 300)
+    written = [*history.load(soaked.operations), *last]
+    table = Soak(
         day=datetime.now(UTC).date(),
         seed=seed,
         minutes=MINUTES,
         program=versions.PROGRAM,
         kubernetes=cluster.stack.outputs()["kubernetesVersion"],
-        faults=happened,
+        faults=soaked.happened,
         api=history.written(written),
         volume=[line.time for line in lines],
     )
-    print(run.text())
+    print(table.text())
     assert history.violations(written) == []
-    assert volume_writer.violations(lines, acknowledged) == []
+    assert volume_writer.violations(lines, soaked.acknowledged) == []
+    soaked.forget_ended_pods()
     cluster.wait_for_pods(PATIENCE)
     assert all(cluster.nodes().values())
     assert cluster.up() == {}
-    publish(run)
+    publish(table)
 
 
 def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tests.lab.cluster import Cluster, run
 from tests.lab.traffic import repeated
+from tests.smoke.live import until
 
 POD = "volume-writer-0"
 # A line has its number, the machine's uptime and the pod. It is acknowledged when it is on the
@@ -78,12 +79,23 @@ def read(cluster: Cluster) -> list[Line]:
     return parse(cluster.kubectl("exec", POD, "--", "cat", "/data/log"))
 
 
+def move(cluster: Cluster) -> None:
+    """Have the pod, and so its volume, go to another node."""
+    place = ("get", "pod", POD, "--ignore-not-found", "-o", "jsonpath={.spec.nodeName}")
+    node = cluster.kubectl(*place)
+    cluster.kubectl("cordon", node)
+    try:
+        cluster.kubectl("delete", "pod", POD, "--wait=false")
+        until(lambda: cluster.kubectl(*place) not in ("", node), f"a new {POD}", 120)
+    finally:
+        cluster.kubectl("uncordon", node)
+
+
 @contextmanager
-def writing(cluster: Cluster) -> Iterator[list[int]]:
-    """Run the pod; collects the numbers that it has acknowledged, asked again and again."""
+def writing(cluster: Cluster, acknowledged: list[int]) -> Iterator[None]:
+    """Run the pod; adds the numbers that it has acknowledged, asked again and again."""
     cluster.kubectl("apply", "-f", "-", stdin=STATEFUL_SET)
     cluster.kubectl("rollout", "status", "statefulset/volume-writer", "--timeout=180s")
-    acknowledged: list[int] = []
     # Without a limit of its own a request waits for a node that is gone.
     ask = ("timeout", "10", "kubectl", "exec", POD, "--", "cat", "/data/acknowledged")
 
@@ -93,7 +105,7 @@ def writing(cluster: Cluster) -> Iterator[list[int]]:
             acknowledged.append(int(said))
 
     with repeated(look, 3.0):
-        yield acknowledged
+        yield
 
 
 def violations(lines: Sequence[Line], acknowledged: Sequence[int]) -> list[str]:

@@ -114,7 +114,7 @@ def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> N
             if true():
                 return
             problem: object = "not yet"
-        except (AssertionError, OSError, ValueError) as error:
+        except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
             problem = error
         assert time.monotonic() < end, f"{what}: not within {seconds:.0f} s: {problem}"
         time.sleep(1)
