@@ -1,7 +1,7 @@
 """The configuration of one cluster: every key, and values that follow from several of them."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, collapse_addresses
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -192,9 +192,9 @@ class Cluster(Settings):
 
     @property
     def machine_cidrs(self) -> tuple[IPv4Network, ...]:
-        """The address of each machine that exists already, as a network."""
+        """The addresses of all machines that exist already, in as few networks as possible."""
         machines = [machine for pool in self.worker_pools for machine in pool.machines]
-        return tuple(IPv4Network(machine.address) for machine in machines)
+        return tuple(collapse_addresses(IPv4Network(machine.address) for machine in machines))
 
     @property
     def dns_name(self) -> str | None:

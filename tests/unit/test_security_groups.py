@@ -63,3 +63,16 @@ def test_no_one_outside_of_the_cluster_reaches_a_node() -> None:
 def test_each_gateway_has_a_port_for_ssh() -> None:
     (ssh,) = (rule for rule in made(gatewayCount=3) if rule.first == 2200)
     assert (ssh.role, ssh.source, ssh.last) == ("gateway", "203.0.113.0/24", 2202)
+
+
+def test_many_machines_need_no_more_rules_than_one() -> None:
+    def pool(count: int) -> list[dict[str, object]]:
+        machines = [
+            {**MACHINE, "name": f"metal-{number}", "address": f"10.9.1.{number}"}
+            for number in range(count)
+        ]
+        return [{"name": "metal", "machines": machines}]
+
+    many = made(workerPools=pool(128))
+    assert len(many) == len(made(workerPools=pool(1)))
+    assert any(rule.source == "10.9.1.0/25" and lets_in(rule, "tcp", 10250) for rule in many)
