@@ -173,6 +173,10 @@ bench: lab-cloud ## Time pulumi up against bare kubeadm, small updates, and larg
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.preview
 
+.PHONY: bench-scale
+bench-scale: lab-cloud ## Time pulumi up with 100, 250 and 500 workers, which are hollow nodes (root).
+	$(BIN)/python -m bench.scale
+
 .PHONY: race
 race: lab-cloud ## Race bare kubeadm, and kubespray from KUBESPRAY=folder, RUNS=1; writes docs/race.md (root).
 	$(BIN)/python -m bench.race $(if $(KUBESPRAY),--kubespray $(KUBESPRAY)) $(if $(RUNS),--runs $(RUNS))

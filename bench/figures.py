@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -46,6 +47,12 @@ def seconds(action: Callable[[], object]) -> float:
     began = time.monotonic()
     action()
     return time.monotonic() - began
+
+
+def processor_seconds() -> float:
+    """Processor time, user and system, of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def median_of(action: Callable[[], float], runs: int) -> float:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import resource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.figures import Figures, seconds
+from bench.figures import Figures, processor_seconds, seconds
 from bench.quiet import QuietStack
 from lab import image, settings
 from lab.image import versions
@@ -40,18 +39,13 @@ def configuration(workers: int, *, charts: bool) -> dict[str, Any]:
 def preview(stack: Stack, keys: Mapping[str, Any]) -> tuple[float, float, int]:
     """Measure seconds and processor seconds of a preview; returns also its number of resources."""
     stack.configure(keys)
-    before = _processor_seconds()
+    before = processor_seconds()
     said: list[str] = []
     taken = seconds(
         lambda: said.append(stack.pulumi("preview", "--suppress-outputs", capture=True).stdout)
     )
     found = re.search(r"\+ (\d+) to create", said[0])
-    return taken, _processor_seconds() - before, int(found[1]) if found else 0
-
-
-def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return taken, processor_seconds() - before, int(found[1]) if found else 0
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -1,0 +1,159 @@
+"""Measure `pulumi up` with hundreds of workers. The lab's cloud must be up.
+
+Gateways and control planes are the lab's servers. The workers are hollow nodes (bench/hollow) that
+are listed as existing machines: what OpenStack takes to create servers is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figures, end_cleanly, processor_seconds, seconds
+from bench.up import unchanged
+from lab import image, settings
+from lab.cloud import inside, namespace
+from lab.cloud.layout import EXTERNAL_NETWORK
+from lab.image import versions
+from lab.paths import PROJECT
+from tests.lab.cluster import Cluster, openstack, run
+
+NAME = "scale"
+# Neutron's addresses are in the first half, those of the machines in the second.
+SUBNET, POOL, FIRST = "10.40.0.0/21", "start=10.40.0.32,end=10.40.3.254", "10.40.4.0"
+WORKERS = (100, 250, 500)
+# Nodes that leave at a time.
+AT_A_TIME = 10
+MAKING_SECONDS, NO_OP_SECONDS, STATE_MB = 15 * 60, 60, 50
+
+
+@contextlib.contextmanager
+def network() -> Iterator[str]:
+    """The network of all machines; yields the namespace of its DHCP server, a place in it."""
+    made = openstack("network", "create", NAME)
+    run("openstack", "subnet", "create", NAME, "--network", NAME, "--subnet-range", SUBNET,
+        "--allocation-pool", POOL)  # fmt: skip
+    run("openstack", "router", "create", NAME, "--external-gateway", EXTERNAL_NETWORK)
+    run("openstack", "router", "add", "subnet", NAME, NAME)
+    try:
+        yield f"qdhcp-{made['id']}"
+    finally:
+        run("openstack", "router", "remove", "subnet", NAME, NAME)
+        run("openstack", "router", "delete", NAME)
+        run("openstack", "network", "delete", NAME)
+
+
+@contextlib.contextmanager
+def hollow_machines(where: str, count: int, folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Run them in this network namespace; yields them as the configuration names machines."""
+    for key in ("host", "login"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", folder / key],
+            check=True,
+        )
+    addresses = [str(ip_address(FIRST) + number) for number in range(count)]
+    device = run("ip", "netns", "exec", where, "sh", "-c", "ls /sys/class/net | grep ns-").strip()
+    batch = "".join(f"address add {address}/32 dev {device}\n" for address in addresses)
+    run("ip", "netns", "exec", where, "ip", "-batch", "-", stdin=batch)
+    options = {
+        "--first": FIRST,
+        "--count": str(count),
+        "--host-key": str(folder / "host"),
+        "--authorized-keys": str(folder / "login.pub"),
+    }
+    hollow = [sys.executable, "-m", "bench.hollow"]
+    hollow += [word for option in options.items() for word in option]
+    with subprocess.Popen(
+        namespace.enter(["ip", "netns", "exec", where, *hollow], environment=inside.environment()),
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as machines:
+        try:
+            if machines.stdout is None or machines.stdout.readline() != "ready\n":
+                raise RuntimeError("the hollow machines do not start")
+            host_key = (folder / "host.pub").read_text().strip()
+            yield [
+                {"name": f"hollow-{number}", "address": address, "hostKey": host_key}
+                for number, address in enumerate(addresses)
+            ]
+        finally:
+            machines.terminate()
+
+
+def configuration() -> dict[str, Any]:
+    """The highly available cluster on that network, without workers."""
+    keys = settings.cluster(image=image.name(versions.KUBERNETES), workers=0)
+    return {
+        **keys,
+        "hostCidr": SUBNET,
+        "podCidr": "10.240.0.0/12",
+        "existingNetwork": {"network": NAME, "subnet": NAME},
+    }
+
+
+class Bench:
+    """The cluster, with as many of the machines as a step wants."""
+
+    def __init__(self, cluster: Cluster, machines: Sequence[dict[str, Any]]) -> None:
+        self.cluster = cluster
+        self.machines = machines
+        self.figures = Figures()
+
+    def up(self, count: int, what: str, *, at_most: float | None = None) -> float:
+        """Measure an update to so many workers."""
+        pool = {"name": "hollow", "maxUnavailable": AT_A_TIME, "machines": self.machines[:count]}
+        before = processor_seconds()
+        taken = seconds(lambda: self.cluster.up(workerPools=[pool] if count else []))
+        self.figures.add(what, taken, at_most=at_most)
+        self.figures.add(f"{what}: processor time of Pulumi", processor_seconds() - before)
+        return taken
+
+    def size(self, count: int, present: int) -> None:
+        """Grow to so many workers, add one more, and change nothing."""
+        limit = MAKING_SECONDS if count == max(WORKERS) else None
+        self.up(count, f"from {present} to {count} workers", at_most=limit)
+        self.up(count + 1, f"one more worker than {count}")
+        self.up(count + 1, f"no changes, {count + 1} workers", at_most=NO_OP_SECONDS)
+        unchanged(self.cluster)
+        exported = self.cluster.stack.pulumi("stack", "export", capture=True).stdout
+        size = len(exported) / 1e6
+        self.figures.add(f"state of {count + 1} workers", size, "MB", at_most=STATE_MB)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure each size; whatever happens, the cluster is destroyed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, metavar="COUNT")
+    arguments = parser.parse_args(words)
+    end_cleanly()
+    sizes = sorted(arguments.workers)
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        network() as where,
+        hollow_machines(where, sizes[-1] + 1, Path(folder)) as machines,
+    ):
+        bench = Bench(Cluster(NAME, configuration()), machines)
+        bench.cluster.set_secret("sshPrivateKey", (Path(folder) / "login").read_text())
+        try:
+            bench.up(0, "no workers, from nothing")
+            present = 0
+            for count in sizes:
+                bench.size(count, present)
+                present = count + 1
+            bench.up(present - AT_A_TIME, f"{AT_A_TIME} workers of {present} leave")
+        finally:
+            bench.figures.add("pulumi destroy", seconds(bench.cluster.destroy))
+    bench.figures.show()
+
+
+if __name__ == "__main__":
+    main()
