@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.kubernetes_version import version_change_faults
 from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
-from config.rules import warnings
+from config.rules.networks import warnings
 from config.values import schedule
 
 LEAST: dict[str, Any] = {

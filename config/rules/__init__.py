@@ -1,0 +1,17 @@
+"""Rules over several keys of the configuration: pure functions from a cluster to its faults."""
+
+from collections.abc import Iterator
+
+from config.errors import Fault
+from config.models.cluster import Cluster
+
+# Each of the four makes rules.
+from config.rules import addons, kubernetes, machines, networks  # noqa: F401
+from config.rules.rule import RULES
+
+
+def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[Fault]:
+    """The faults of every rule, except those that need an unusable key."""
+    for rule in RULES:
+        if not rule.keys & unusable:
+            yield from rule.check(cluster)

@@ -1,0 +1,123 @@
+"""Rules for the settings of the kubelet, the control plane and etcd, and for the HTTP proxy."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from config import parse, reserved
+from config.errors import MISSING, Fault
+from config.models.cluster import Cluster
+from config.rules.rule import rule
+
+# etcd refuses to start below this ratio of election timeout to heartbeat interval.
+_ELECTION_HEARTBEATS = 5
+
+# What keeps a kubelet from changing other nodes; it leaves the list when someone sets the list.
+_NODE_RESTRICTION = "NodeRestriction"
+
+# Fields of KubeletConfiguration that a kubelet with a wrong value does not start with, and the keys
+# in them.
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
+_SIGNALS = (
+    *("memory.available", "allocatableMemory.available", "pid.available"),
+    *("nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"),
+    *("containerfs.available", "containerfs.inodesFree"),
+)
+_AMOUNTS = {
+    "kubeReserved": _RESOURCES,
+    "systemReserved": _RESOURCES,
+    "evictionHard": _SIGNALS,
+    "evictionSoft": _SIGNALS,
+    "evictionMinimumReclaim": _SIGNALS,
+}
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
+_PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
+_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|m|s|ms))+")
+
+
+@rule("kubelet")
+def _kubelet_fields_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
+    for field, value in cluster.kubelet.extra_config.items():
+        if field in reserved.KUBELET_FIELDS:
+            yield Fault(
+                f"kubelet.extraConfig.{field}",
+                value,
+                f"{reserved.KUBELET_FIELDS[field]}; remove it",
+            )
+
+
+@rule(*reserved.ARGUMENTS)
+def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]:
+    for component, given in {
+        "apiServer": cluster.api_server.extra_args,
+        "controllerManager": cluster.controller_manager.extra_args,
+        "scheduler": cluster.scheduler.extra_args,
+    }.items():
+        for name, value in given.items():
+            key = f"{component}.extraArgs.{name}"
+            if name in reserved.ARGUMENTS[component]:
+                yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
+    key = "apiServer.extraArgs.{}-admission-plugins"
+    enabled = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
+    disabled = cluster.api_server.extra_args.get("disable-admission-plugins", "")
+    problem = f"must {{}}include {_NODE_RESTRICTION}, or one node can act as all"
+    if _NODE_RESTRICTION not in enabled.split(","):
+        yield Fault(key.format("enable"), enabled, problem.format(""))
+    if _NODE_RESTRICTION in disabled.split(","):
+        yield Fault(key.format("disable"), disabled, problem.format("not "))
+
+
+@rule("kubelet")
+def _amounts_are_those_that_a_kubelet_starts_with(cluster: Cluster) -> Iterator[Fault]:
+    for field, known in _AMOUNTS.items():
+        if field not in cluster.kubelet.extra_config:
+            continue
+        amounts = cluster.kubelet.extra_config[field]
+        if not isinstance(amounts, Mapping):
+            yield Fault(f"kubelet.extraConfig.{field}", amounts, "must be an object")
+            continue
+        for name, amount in amounts.items():
+            key = parse.path(("kubelet", "extraConfig", field, name))
+            if name not in known:
+                yield Fault(key, amount, f"unknown; use {', '.join(known)}")
+            elif not _is_amount(amount, percentage=known is _SIGNALS):
+                yield Fault(key, amount, 'must be a text with an amount, such as 500Mi or "1000"')
+
+
+def _is_amount(value: object, *, percentage: bool) -> bool:
+    if not isinstance(value, str):
+        return False
+    return bool(_AMOUNT.fullmatch(value) or (percentage and _PERCENTAGE.fullmatch(value)))
+
+
+@rule("kubelet")
+def _soft_evictions_have_grace_periods(cluster: Cluster) -> Iterator[Fault]:
+    field = "evictionSoftGracePeriod"
+    signals = cluster.kubelet.extra_config.get("evictionSoft")
+    periods = cluster.kubelet.extra_config.get(field)
+    for signal in signals if isinstance(signals, Mapping) else ():
+        period = periods.get(signal, MISSING) if isinstance(periods, Mapping) else MISSING
+        if not isinstance(period, str) or not _DURATION.fullmatch(period):
+            yield Fault(
+                parse.path(("kubelet", "extraConfig", field, signal)),
+                period,
+                "must be a time such as 1m30s: no kubelet starts with evictionSoft without it",
+            )
+
+
+@rule("etcd")
+def _elections_take_longer_than_heartbeats(cluster: Cluster) -> Iterator[Fault]:
+    least = cluster.etcd.heartbeat_interval * _ELECTION_HEARTBEATS
+    if cluster.etcd.election_timeout < least:
+        yield Fault(
+            "etcd.electionTimeout",
+            cluster.etcd.election_timeout,
+            f"must be at least {least}: {_ELECTION_HEARTBEATS} times etcd.heartbeatInterval "
+            f"({cluster.etcd.heartbeat_interval})",
+        )
+
+
+@rule("httpProxy")
+def _a_proxy_has_a_url(cluster: Cluster) -> Iterator[Fault]:
+    proxy = cluster.http_proxy
+    if proxy is not None and proxy.http is None and proxy.https is None:
+        yield Fault("httpProxy", MISSING, "set httpProxy.http or httpProxy.https, or remove it")
