@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.conformance.live import FOLDER, PAGES, kubectl
 from tests.conformance.programs import ConformanceError
 
 
-def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
+def check(
+    name: str, kubeconfig: Path, processes: int, note: str, left_out: Mapping[str, str]
+) -> bool:
     """Run a suite and write its page; tells whether it has passed."""
     chosen = suite.SUITES[name]
     said = kubectl(kubeconfig, "version", "-o", "json")
@@ -25,7 +28,7 @@ def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
     runs: dict[str, list[page.Outcome]] = {}
     report = page.Report(
         suite=name, day=datetime.now(UTC).date(), version=version, nodes=nodes, runs=runs,
-        known=suite.known(built) if chosen.complete else [], note=note,
+        known=suite.known(built) if chosen.complete else [], note=note, left_out=left_out,
     )  # fmt: skip
     flags = []
     if chosen.csi_driver:
@@ -33,7 +36,8 @@ def check(name: str, kubeconfig: Path, processes: int, note: str) -> bool:
         described = driver.write(results, snapshots="volumesnapshots." in crds)
         flags.append(f"--storage.testdriver={described}")
     written = PAGES / f"{name}.md"
-    for run in suite.run(chosen, built, results, kubeconfig, processes, *flags):
+    runs_of = suite.run(chosen, built, results, kubeconfig, processes, *flags, left_out=left_out)
+    for run in runs_of:
         runs[run] = page.read(suite.junit(results, run))
         # After each of them: the next one takes long, too, and may be interrupted.
         written.write_text(report.text())
@@ -52,6 +56,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--kubeconfig", type=Path, default=Path(default))
     parser.add_argument("--procs", type=int, default=4, help="tests at a time (default: 4)")
     parser.add_argument("--note", default="", help="a sentence for the page, about the cluster")
+    parser.add_argument(
+        "--leave-out", nargs=2, action="append", default=[], metavar=("REGEX", "WHY"),
+        help="do not run the tests whose names match; the page says why",
+    )  # fmt: skip
     arguments = parser.parse_args(words)
     kubeconfig = arguments.kubeconfig.expanduser().resolve()
     try:
@@ -60,7 +68,10 @@ def main(words: list[str] | None = None) -> int:
         if arguments.suite == gateway_api.NAME:
             passed = gateway_api.check(kubeconfig, arguments.note)
         else:
-            passed = check(arguments.suite, kubeconfig, arguments.procs, arguments.note)
+            passed = check(
+                arguments.suite, kubeconfig, arguments.procs, arguments.note,
+                dict(arguments.leave_out),
+            )  # fmt: skip
         return 0 if passed else 1
     except ConformanceError as error:
         print(f"conformance: {error}", file=sys.stderr)

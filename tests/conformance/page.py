@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -73,6 +73,8 @@ class Report:
     runs: Mapping[str, Sequence[Outcome]]
     known: Iterable[str]
     note: str = ""
+    # Regular expressions for the names of tests that were left out, and why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def having(self, status: Status) -> list[Outcome]:
         """The tests with this outcome, in the order of their names."""
@@ -85,11 +87,16 @@ class Report:
         return sorted(set(self.known) - ran)
 
     def passed(self) -> bool:
-        """Tell whether tests have passed, and none has failed; of a complete suite, each passed."""
-        skipped = SUITES[self.suite].complete and self.having("skipped")
-        return bool(self.having("passed")) and not (
-            self.having("failed") or skipped or self.not_run()
+        """Tell whether tests of each run have passed, and none has failed.
+
+        Of a complete suite, each must have passed.
+        """
+        suite = SUITES[self.suite]
+        skipped = suite.complete and self.having("skipped")
+        each_run = self.runs.keys() == suite.runs.keys() and all(
+            any(each.status == "passed" for each in run) for run in self.runs.values()
         )
+        return each_run and not (self.having("failed") or skipped or self.not_run())
 
     def text(self) -> str:
         """The page."""
@@ -121,6 +128,13 @@ class Report:
         if skipped:
             lines += ["", "## Skipped themselves", "", "| tests | why |", "|---|---|"]
             lines += [f"| {count} | {reason} |" for reason, count in skipped.most_common()]
+        suite_itself = {
+            key: why for run in suite.runs.values() for key, why in run.left_out.items()
+        }
+        left_out = {**suite_itself, **self.left_out}
+        if left_out:
+            lines += ["", "## Left out", "", "| tests | why |", "|---|---|"]
+            lines += [f"| {_cell(pattern)} | {why} |" for pattern, why in left_out.items()]
         if self.not_run():
             lines += ["", "## Not run", "", *(f"- {_cell(name)}" for name in self.not_run())]
         return "\n".join(lines) + "\n"

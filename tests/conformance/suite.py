@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,11 @@ from tests.conformance.programs import E2E, GINKGO
 
 # Serial tests change what the others look at, and disruptive ones restart it.
 APART = "(Serial || Disruptive)"
+BY_ADDRESS = "access to server in CIDR block|overlapping both IPBlock.CIDR and IPBlock.Except"
+BY_ADDRESS_WHY = (
+    "Cilium does not match pods by their addresses (its issue 9209), and leaves out these three"
+    " itself"
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,8 @@ class Run:
     labels: str
     focus: str = ""
     one_at_a_time: bool = False
+    # Regular expressions for the names of tests that cannot pass on any of our clusters, and why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,10 @@ SUITES = {
             "Cinder's, in Kubernetes' own end-to-end suite on the cluster of `KUBECONFIG`.",
         ),
         {
-            "network-policy": Run("Feature: containsAny NetworkPolicy"),
+            # Those of SCTP have a second feature.
+            "network-policy": Run(
+                "Feature: consistsOf NetworkPolicy", left_out={BY_ADDRESS: BY_ADDRESS_WHY}
+            ),
             "storage": Run(f"!{APART}", focus="External.Storage"),
         },
         csi_driver=True,
@@ -76,11 +86,17 @@ def known(programs: Path) -> list[str]:
 
 
 def run(
-    suite: Suite, programs: Path, results: Path, kubeconfig: Path, processes: int, *flags: str
+    suite: Suite,
+    programs: Path,
+    results: Path,
+    kubeconfig: Path,
+    processes: int,
+    *flags: str,
+    left_out: Iterable[str] = (),
 ) -> Iterator[str]:
     """Run all of a suite; yields the name of each run when it has ended, whatever its outcome.
 
-    `flags` are for Kubernetes' tests.
+    `flags` are for Kubernetes' tests; tests whose names match one of `left_out` are skipped.
     """
     results.mkdir(parents=True, exist_ok=True)
     for name, chosen in suite.runs.items():
@@ -88,6 +104,7 @@ def run(
             programs / GINKGO, "run", f"--procs={1 if chosen.one_at_a_time else processes}",
             f"--label-filter={chosen.labels}",
             *([f"--focus={chosen.focus}"] if chosen.focus else []),
+            *(f"--skip={each}" for each in (*chosen.left_out, *left_out)),
             "--timeout=24h", "--no-color", "--silence-skips",
             f"--output-dir={results}", f"--junit-report={junit(results, name).name}",
             programs / E2E, "--", "--provider=skeleton", f"--kubeconfig={kubeconfig}", *flags,

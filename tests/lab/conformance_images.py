@@ -5,6 +5,7 @@ They are not the released ones, so what they show is no certificate.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,9 @@ IMAGES = "k8s.io/kubernetes/test/images"
 
 def archive(version: str, folder: Path) -> Path:
     """Write the images into an archive; `folder` is that of the tests' programs."""
-    target = folder / "images.tar"
+    recipe = b"".join(Path(str(each.__file__)).read_bytes() for each in (upstream_busybox, debian))
+    recipe += Path(__file__).read_bytes()
+    target = folder / f"images-{hashlib.sha256(recipe).hexdigest()[:12]}.tar"
     if not target.exists():
         wanted = listed(programs.build(version, folder) / programs.E2E)
         with step(f"write the images of the conformance tests: {target}"):

@@ -21,6 +21,17 @@ NOTE = (
     "On the lab: servers are system containers, and the tests' images are built there of the same"
     " sources and Debian packages, so this is a test and no certificate."
 )
+# By suite.
+LEFT_OUT = {
+    "e2e": {
+        r"\(default fs\)\(allowExpansion\)\] volume-expand"
+        r"|\(default fs\)\] provisioning should provision correct filesystem size"
+        r"|\(default fs\) \(late-binding\)\] ephemeral should support expansion": (
+            "ext4 grows while it is mounted only with a capability, SYS_RESOURCE, that the lab's"
+            " containers do not have; the same tests with XFS run"
+        )
+    }
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +56,7 @@ def cluster(registry: str) -> Iterator[Cluster]:
 
 
 def test_the_suite_passes(cluster: Cluster) -> None:
-    assert passes(cluster, SUITE, NOTE)
+    assert passes(cluster, SUITE, NOTE, LEFT_OUT.get(SUITE))
 
 
 def test_a_destroy_leaves_nothing(cluster: Cluster) -> None:
