@@ -169,8 +169,9 @@ def measure(
                 name: threads.submit(bound.configure, name)
                 for name in (*control_plane_names, *worker_names)
             }
-            configured[control_plane_names[0]].result()
+            servers.wait_for_ssh(control_plane_names[0])
             mark("SSH to the first control plane")
+            configured[control_plane_names[0]].result()
             bound.init()
             mark("kubeadm init")
 

@@ -16,16 +16,20 @@ ARCHIVES = "/opt/race"
 # A server of the lab is a system container, and has no way to the internet; its images are loaded.
 LAB: dict[str, Any] = {
     "containerd_base_runtime_spec_rlimit_nofile": 16384,
+    "containerd_extra_runtime_args": {"restrict_oom_score_adj": True},
     "containerd_use_systemd_cgroup": False,
     "download_container": False,
     "kube_proxy_conntrack_max_per_core": 0,
     # For nftables it loads a kernel module, which a container cannot.
     "kube_proxy_mode": "iptables",
+    # The file at its default is that of a resolver on the machine's loopback.
+    "kube_resolv_conf": "/run/systemd/resolve/resolv.conf",
+    # It refuses the machine's cgroups, whatever the kubelet is told.
+    "kubeadm_ignore_preflight_errors": ["SystemVerification"],
     "kubelet_fail_cgroup_v1": False,
     "kubelet_fail_swap_on": False,
     "kubelet_swap_behavior": "NoSwap",
     "resolvconf_mode": "none",
-    "restrict_oom_score_adj": True,
     "skip_kubeadm_images": True,
 }
 # The same parts as the other contestants: the same pod network, CoreDNS, and a load balancer in
@@ -34,6 +38,8 @@ PARTS: dict[str, Any] = {
     "enable_dns_autoscaler": False,
     "enable_nodelocaldns": False,
     "kube_network_plugin": "custom_cni",
+    # As its documentation asks for with Cilium, which writes into folders of this owner.
+    "kube_owner": "root",
     "kube_pods_subnet": POD_CIDR,
     "loadbalancer_apiserver_localhost": False,
 }

@@ -6,6 +6,7 @@ Run it inside the lab; `python -m bench.race` does. Prints the steps as JSON.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -36,10 +37,14 @@ LOST, ITS_REPLACEMENT, ONE_MORE = "control-plane-2", "control-plane-3", "worker-
 FORKS = 20
 PREPARE = Path(__file__).with_name("prepare.sh")
 
+# As in front of the program's API servers.
 HAPROXY = """
 defaults
   mode tcp
-  timeout connect 2s
+  option redispatch 1
+  retries 4
+  timeout connect 1s
+  timeout check 2s
   timeout client 1h
   timeout server 1h
 listen kubernetes
@@ -48,7 +53,13 @@ listen kubernetes
   option httpchk GET /readyz
 {servers}
 """
-SERVER = "  server {name} {address}:{port} check check-ssl verify none inter 1s fall 2 rise 2"
+SERVER = (
+    "  server {name} {address}:{port} check check-ssl verify none"
+    " inter 500ms fastinter 200ms downinter 500ms fall 2 rise 1 tcp-ut 2s"
+)
+# kubespray puts all objects of a pod network into one namespace.
+CNI_NAMESPACE, ITS_SECRETS = "kube-system", "cilium-secrets"
+KUBECTL = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf"
 
 
 class Kubespray:
@@ -63,6 +74,7 @@ class Kubespray:
         self._control_planes, self._workers = list(CONTROL_PLANES), list(WORKERS)
         self._lost: list[str] = []
         self._sums: dict[str, str] = {}
+        self._plays = 0
 
     def create_servers(self) -> float:
         """Create the servers; returns the seconds until all of them answered SSH."""
@@ -77,12 +89,14 @@ class Kubespray:
         """Write the inventory, and the load balancer's list of API servers."""
         addresses = self._servers.addresses
         control_planes = {name: addresses[name] for name in self._control_planes}
+        cni = self._inventory.with_name("pod-network.yaml")
+        cni.write_text(self._manifests.read_text().replace(ITS_SECRETS, CNI_NAMESPACE))
         variables = {
             **LAB,
             **PARTS,
             **downloads(release, self._sums),
             "ansible_ssh_common_args": f"-F {self._servers.ssh_config}",
-            "custom_cni_manifests": [str(self._manifests)],
+            "custom_cni_manifests": [str(cni)],
             "loadbalancer_apiserver": {"address": addresses[GATEWAY], "port": PORT},
             "supplementary_addresses_in_ssl_keys": [self._servers.floating_ip],
         }
@@ -107,8 +121,13 @@ class Kubespray:
         Raises:
             RuntimeError: it failed; the end of its output is in the message.
         """
-        log = self._logs / f"{Path(playbook).stem}.log"
-        facts = self._inventory.with_name("facts")
+        self._plays += 1
+        log = self._logs / f"{self._plays:02}-{Path(playbook).stem}.log"
+        own = {
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self._inventory.with_name("facts")),
+            # Connections of another run lead to other machines with the same addresses.
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._inventory.with_name("cp")),
+        }
         with log.open("w") as output:
             result = subprocess.run(
                 [
@@ -121,7 +140,7 @@ class Kubespray:
                     playbook,
                 ],
                 cwd=self._checkout,
-                env={**os.environ, "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(facts)},
+                env={**os.environ, **own},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -155,11 +174,10 @@ class Kubespray:
         def scale() -> None:
             self.play("playbooks/facts.yml")
             self.play("scale.yml", f"--limit={ONE_MORE}")
+            self._ready(began)
 
         # The server, the inventory, two playbooks (docs/operations/nodes.md).
-        added = measured(scale, by_hand=4, servers=servers)
-        self._ready(began)
-        return added
+        return measured(scale, by_hand=4, servers=servers)
 
     def _replace_control_plane(self, release: str) -> Step:
         began = datetime.now(UTC)
@@ -168,33 +186,55 @@ class Kubespray:
         self._lost.append(LOST)
         self._control_planes.append(ITS_REPLACEMENT)
         self.write_inventory(release)
-        flags = ("--limit=etcd,kube_control_plane", "--extra-vars=etcd_retries=10")
-        # The server, the inventory before and after it, the load balancer, the playbook
+
+        def recover() -> None:
+            # The playbook asks for facts of the new machine that nothing has gathered.
+            self.play("playbooks/facts.yml")
+            flags = ("--limit=etcd,kube_control_plane", "--extra-vars=etcd_retries=10")
+            self.play("recover-control-plane.yml", *flags)
+            self._lost.clear()
+            self._control_planes.remove(LOST)
+            self._ready(began)
+
+        # The server, the inventory before and after it, the load balancer, two playbooks
         # (docs/operations/recover-control-plane.md).
-        replaced = measured(
-            lambda: self.play("recover-control-plane.yml", *flags), by_hand=5, servers=servers
-        )
-        self._lost.clear()
-        self._control_planes.remove(LOST)
-        self._ready(began)
-        return replaced
+        return measured(recover, by_hand=6, servers=servers)
 
     def _upgrade(self, release: str) -> Step:
         began = datetime.now(UTC)
         self.write_inventory(release)
+
+        def upgrade() -> None:
+            self.play("upgrade-cluster.yml")
+            self._ready(began, release)
+
         with Poll(f"https://{self._servers.floating_ip}:{PORT}", inside=True) as poll:
             # The inventory, the playbook.
-            upgraded = measured(lambda: self.play("upgrade-cluster.yml"), by_hand=2)
-        self._ready(began)
+            upgraded = measured(upgrade, by_hand=2)
         return dataclasses.replace(upgraded, failed=poll.failed, silence=poll.longest)
 
-    def _ready(self, began: datetime) -> float:
-        """Seconds until all nodes were Ready; every machine of the inventory must be one."""
-        listed = self._servers.script(
-            CONTROL_PLANES[0],
-            "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf get nodes -o json",
+    def _ready(self, began: datetime, release: str | None = None) -> float:
+        """Wait until every machine of the inventory is a Ready node; seconds until that was so.
+
+        Raises:
+            AssertionError: not within five minutes, or one is of another release.
+        """
+        count = len(self._control_planes) + len(self._workers)
+        # The API may be restarting.
+        wait = (
+            f"for try in $(seq 300); do"
+            f" nodes=$({KUBECTL} get nodes --no-headers 2>/dev/null) || nodes=;"
+            f' [ "$(grep -c " Ready " <<<"$nodes")" = {count} ] && break; sleep 1; done'
         )
-        return until_ready(listed, len(self._control_planes) + len(self._workers), began)
+        listed = self._servers.script(
+            CONTROL_PLANES[0], f"set +e; {wait}\n{KUBECTL} get nodes -o json"
+        )
+        seconds = until_ready(listed, count, began)
+        nodes = json.loads(listed)["items"]
+        releases = {node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes}
+        assert release in (None, *releases), releases
+        assert len(releases) == 1, releases
+        return seconds
 
     def _request(self, request: Callable[[dict[str, str]], None], flavors: dict[str, str]) -> float:
         with ThreadPoolExecutor(len(flavors)) as threads:
@@ -226,7 +266,8 @@ def main() -> None:
     end_cleanly()
     done: dict[str, Step] = {}
     try:
-        with Servers(NAME, given.image) as servers:
+        # Standard output is for the steps alone.
+        with contextlib.redirect_stdout(sys.stderr), Servers(NAME, given.image) as servers:
             made = Kubespray(servers, given.checkout, given.programs, given.manifests, given.logs)
             for name, taken in made.race(given.old, given.new):
                 done[name] = taken

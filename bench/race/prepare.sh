@@ -15,7 +15,7 @@ cp "$(command -v runc)" runc
 # etcd's are in a layer of its image; containerd keeps layers unpacked only.
 etcd=$(find /var/lib/containerd -path '*/fs/usr/local/bin/etcd' -print -quit)
 cp "${etcd%/*}"/etcd* "etcd/$etcd_folder/"
-# kubespray installs nerdctl for people, and CNI plugins of which Cilium calls none.
+# kubespray installs nerdctl for people, and CNI plugins; Cilium calls one that the image has.
 printf '#!/bin/sh\n' >nerdctl
 chmod 0755 nerdctl
 echo 'no plugin is called' >README

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import threading
 from contextlib import AbstractContextManager
 
 import psutil
 
 from bench import memory
+from bench.figures import processor_seconds
 
 # prctl(2): orphans become this process's children, so that their processor time is counted too.
 PR_SET_CHILD_SUBREAPER = 36
@@ -50,5 +50,10 @@ class Usage(AbstractContextManager["Usage"]):
 
 
 def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Of the children that have ended, and of those that go on, such as SSH's masters."""
+    total = processor_seconds()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
