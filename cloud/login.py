@@ -117,7 +117,7 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         return CloudLogin(key="openstack:cloud", value=cloud, settings={"cloud": cloud, **other})
 
     auth = found(_AUTH)
-    default_domain = find(*_DEFAULT_DOMAIN) or "default"
+    default = find(*_DEFAULT_DOMAIN) or "default"
     if "application_credential_secret" in auth:
         kind = "v3applicationcredential"
     elif "token" in auth:
@@ -125,15 +125,24 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
     else:
         kind = "v3password"
         if "username" in auth and not {"user_domain_id", "user_domain_name"} & auth.keys():
-            auth["user_domain_id"] = auth.get("domain_id", default_domain)
+            auth |= _domain("user", auth, default)
     if "project_name" in auth and not {"project_domain_id", "project_domain_name"} & auth.keys():
-        auth["project_domain_id"] = auth.get("domain_id", default_domain)
+        auth |= _domain("project", auth, default)
     url = auth.get("auth_url")
     return CloudLogin(
         key="openstack:authUrl",
         value=str(url) if url else None,
         settings={"auth_type": kind, "auth": auth, **other},
     )
+
+
+def _domain(of: str, auth: Mapping[str, object], default: str) -> dict[str, object]:
+    """The domain of the user or the project, where only a domain for both is set, or none."""
+    if "domain_id" in auth:
+        return {f"{of}_domain_id": auth["domain_id"]}
+    if "domain_name" in auth:
+        return {f"{of}_domain_name": auth["domain_name"]}
+    return {f"{of}_domain_id": default}
 
 
 def login_variables(config: Lookup | None = None) -> dict[str, str]:
@@ -183,7 +192,6 @@ def resolve(login: CloudLogin) -> CloudRegion:
     if login.value is None:
         problem = "set it to an entry of clouds.yaml, or set OS_CLOUD or OS_AUTH_URL"
         raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
-    # The provider takes nothing from the environment except what `login` has taken already.
     known = OpenStackConfig(
         load_envvars=False,
         load_yaml_config=login.from_file,
@@ -197,17 +205,52 @@ def resolve(login: CloudLogin) -> CloudRegion:
         hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(clouds) or 'none'}"
         fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
         raise ConfigError([fault])
+    settings = dict(login.settings)
+    if login.from_file:
+        settings["auth"] = _from_environment(login, known.cloud_config["clouds"][login.value])
     try:
         return known.get_one(
             api_timeout=_REQUEST_SECONDS,
             retriable_status_codes=list(_BUSY),
             status_code_retries=_RETRIES,
             connect_retries=_CONNECT_RETRIES,
-            **login.settings,
+            **settings,
         )
     except ConfigException as error:
         fault = Fault(login.key, login.value, f"cannot be used: {error}")
         raise ConfigError([fault]) from None
+
+
+def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, str]:
+    """What the provider takes from the environment because the entry of clouds.yaml lacks it.
+
+    Its library (gophercloud, clientconfig.v3auth) does so for each field.
+
+    Raises:
+        ConfigError: the project would be another one than that of the entry.
+    """
+    auth = {**(entry.get("auth") or {})}
+    if "profile" in entry:
+        auth.setdefault("auth_url", "in the profile")
+    missing = {
+        theirs: name
+        for _, names, theirs in _AUTH
+        if not auth.get(theirs)
+        for name in names
+        if os.environ.get(name)
+    }
+    # They belong to a project, and the library takes nothing but a secret for them.
+    if any(key.startswith("application_credential") for key in auth):
+        secret = "application_credential_secret"
+        return {secret: os.environ[missing[secret]]} if secret in missing else {}
+    others = [missing[key] for key in ("project_id", "project_name") if key in missing]
+    if others and {"project_id", "project_name"} & auth.keys():
+        problem = (
+            f"the provider adds {others[0]} from the environment to this entry of clouds.yaml, "
+            f"which says another way what its project is; unset {others[0]}"
+        )
+        raise ConfigError([Fault(login.key, login.value, problem)])
+    return {theirs: os.environ[name] for theirs, name in missing.items()}
 
 
 def _also(variable: str, files: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from openstack.connection import Connection
-from openstack.exceptions import HttpException
+from openstack.exceptions import ForbiddenException, HttpException
 
 from cloud import marks
 from cloud.errors import CLOUD_ERRORS
@@ -67,7 +67,13 @@ def _load_balancers(cloud: Connection, cluster_id: str) -> list[str]:
     # The cloud controller names them kube_service_<cluster ID>_<namespace>_<service>.
     prefix = f"kube_service_{cluster_id}_"
     # Without the project, an administrator would see those of all projects, here and below.
-    listed = cloud.load_balancer.load_balancers(project_id=cloud.current_project_id)
+    project = cloud.current_project_id
+    try:
+        listed = list(cloud.load_balancer.load_balancers(project_id=project))
+    except ForbiddenException:
+        # Octavia asks for a role of its own. The cluster's credential has none that the user lacks,
+        # and has made none.
+        return []
     # Those of others may have no name.
     ours = [balancer for balancer in listed if (balancer.name or "").startswith(prefix)]
 

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from keystoneauth1.exceptions import ConnectFailure
-from openstack.exceptions import HttpException, NotSupported, SDKException
+from openstack.exceptions import ForbiddenException, HttpException, NotSupported, SDKException
 
 from commands import cloud_cleanup
 from tests.unit.engine import CLUSTER_ID
@@ -68,6 +68,11 @@ def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) ->
     )
     assert cloud_cleanup.clean_up(cloud, "demo") == []
     assert not cloud.network.delete_ip.called
+
+
+def test_a_user_whom_octavia_refuses_has_made_no_load_balancer(cloud: MagicMock) -> None:
+    cloud.load_balancer.load_balancers.side_effect = ForbiddenException("not allowed")
+    assert cloud_cleanup.clean_up(cloud, "demo") == []
 
 
 def test_a_load_balancer_of_someone_else_may_have_no_name(cloud: MagicMock) -> None:

@@ -51,6 +51,13 @@ def test_a_password_has_the_default_domain() -> None:
     assert (auth["user_domain_id"], auth["project_domain_id"]) == ("default", "default")
 
 
+def test_a_domain_for_all_is_that_of_user_and_project() -> None:
+    env = {"OS_AUTH_URL": "https://a", "OS_USERNAME": "u", "OS_PROJECT_NAME": "p"}
+    auth = login(keys(domainName="Corp"), env).settings["auth"]
+    assert (auth["user_domain_name"], auth["project_domain_name"]) == ("Corp", "Corp")
+    assert not {"user_domain_id", "project_domain_id"} & auth.keys()
+
+
 def test_the_certificate_check_can_be_switched_off() -> None:
     assert login(keys(), {"OS_CLOUD": "x", "OS_INSECURE": "true"}).settings["verify"] is False
 
@@ -89,6 +96,33 @@ def test_nothing_at_all_says_what_to_set() -> None:
 def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
         resolve(login(keys(cloud="labb"), {}))
+
+
+def test_what_an_entry_lacks_comes_from_the_environment_as_for_the_provider(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "of nobody")
+    monkeypatch.setenv("OS_PROJECT_NAME", "shop")
+    auth = resolve(login(keys(cloud="lab"), {})).config["auth"]
+    assert (auth["password"], auth["project_name"]) == ("hunter2", "shop")
+
+
+def test_a_project_of_the_environment_next_to_that_of_the_entry_is_refused(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = clouds.read_text().replace("password: hunter2", "password: a, project_name: prod")
+    clouds.write_text(entry)
+    monkeypatch.setenv("OS_PROJECT_NAME", "dev")
+    assert resolve(login(keys(cloud="lab"), {})).config["auth"]["project_name"] == "prod"
+    monkeypatch.setenv("OS_PROJECT_ID", "0123")
+    with pytest.raises(ConfigError, match=r"adds OS_PROJECT_ID from the environment.*unset"):
+        resolve(login(keys(cloud="lab"), {}))
+    # A credential belongs to one project.
+    entry = entry.replace("username: me, password: a", "application_credential_id: i")
+    entry = entry.replace("region_name: one", "auth_type: v3applicationcredential")
+    clouds.write_text(entry.replace(", project_name: prod", ", application_credential_secret: s"))
+    auth = resolve(login(keys(cloud="lab"), {})).config["auth"]
+    assert "project_id" not in auth
 
 
 def test_programs_in_the_cluster_get_no_credentials(clouds: Path) -> None:
