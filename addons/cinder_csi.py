@@ -1,5 +1,6 @@
 """Persistent volumes from Cinder."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ def values(
     cluster_id: pulumi.Input[str],
     control_plane_count: int,
     config_checksum: pulumi.Input[str],
+    node_checksum: str,
 ) -> dict[str, Any]:
     """Return values for a driver whose controller alone logs in to the cloud."""
     controller = {
@@ -80,6 +82,8 @@ def values(
                     {"name": "cloud-config", "mountPath": cloud_conf.MOUNT, "readOnly": True}
                 ],
                 "controllerPlugin": controller,
+                # It reads the file once.
+                "nodePlugin": {"podAnnotations": {"checksum/cloud-config": node_checksum}},
             }
         },
     }
@@ -102,7 +106,8 @@ def install(
     """Install the driver and the storage classes; `config` is the controller's cloud.conf."""
     # The node plugin needs no login, only the other sections.
     sections = {name: keys for name, keys in settings.cloud_config.items() if name != "Global"}
-    files = {cloud_conf.FILE: cloud_conf.text(sections, {})}
+    text = cloud_conf.text(sections, {})
+    files = {cloud_conf.FILE: text}
     node_config = installer.secret(NODE_CONFIG, "kube-system", pulumi.Output.from_input(files))
     for each in settings.storage_classes:
         _storage_class(installer, each)
@@ -113,6 +118,7 @@ def install(
             cluster_id=cluster_id,
             control_plane_count=control_plane_count,
             config_checksum=config.checksum,
+            node_checksum=hashlib.sha256(text.encode()).hexdigest(),
         ),
         overrides=settings.values,
         after=[*after, node_config],
@@ -156,5 +162,11 @@ def _storage_class(installer: Installer, settings: StorageClass) -> storage.v1.S
         # The volume is created in the zone of the pod's node.
         volume_binding_mode="WaitForFirstConsumer",
         allow_volume_expansion=True,
-        opts=installer.options(),
+        opts=pulumi.ResourceOptions.merge(
+            installer.options(),
+            # Kubernetes changes it in no class; volumes that exist keep theirs.
+            pulumi.ResourceOptions(
+                replace_on_changes=["reclaimPolicy"], delete_before_replace=True
+            ),
+        ),
     )

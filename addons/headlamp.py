@@ -1,6 +1,8 @@
 """Headlamp, the Kubernetes dashboard, by `kubectl port-forward` or at a host name."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +85,7 @@ def install(
         NAMESPACE, after=after, public=public, admitted=[ingress_exposure.NAMESPACE]
     )
     needed: list[pulumi.Resource] = [*after, namespace]
+    chosen = values(settings, login, ingress_class)
     if login is not None and login.client_secret is not None:
         texts = pulumi.Output.all(
             OIDC_CLIENT_ID=login.client_id,
@@ -91,13 +94,21 @@ def install(
             OIDC_SCOPES=_scopes(settings),
         )
         needed.append(installer.secret(OIDC_SECRET, NAMESPACE, texts, [namespace]))
+        # Headlamp reads the Secret once.
+        chosen["podAnnotations"] = {"checksum/oidc": pulumi.Output.unsecret(texts.apply(_sum))}
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, login, ingress_class),
+        values=chosen,
         overrides=settings.values,
         after=needed,
     )
+
+
+def _sum(texts: Mapping[str, str]) -> str:
+    """A text that changes with the login, and from which no secret can be guessed."""
+    login = json.dumps(texts, sort_keys=True).encode()
+    return str(hashlib.scrypt(login, salt=b"", n=2**14, r=8, p=1).hex()[:16])
 
 
 def _scopes(settings: Headlamp) -> str:

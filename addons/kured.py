@@ -9,7 +9,6 @@ import versions
 from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE, STACK_FAILING
-from addons.scheduling import CONTROL_PLANE_TOLERATIONS
 from config import federation, ports
 from config.models.addons import Kured
 
@@ -75,6 +74,8 @@ def values(
         "timeZone": settings.time_zone,
         "concurrency": 1,
         "rebootSentinelCommand": _sentinel(control_planes),
+        # By default the chart looks for a file of the host, and leaves the command out.
+        "useRebootSentinelHostPath": False,
         # A drain that gets stuck must not hold the lock forever.
         "drainTimeout": "30m",
         "annotateNodes": True,
@@ -87,7 +88,8 @@ def values(
         }
     return {
         "configuration": configuration,
-        "tolerations": CONTROL_PLANE_TOLERATIONS,
+        # Whatever taints the pools have.
+        "tolerations": [{"operator": "Exists"}],
         "metrics": {"create": monitored},
         "service": {"create": monitored},
     }

@@ -66,7 +66,7 @@ _REFUSAL = (
 )
 
 
-def values(*, monitored: bool) -> dict[str, Any]:
+def values(*, monitored: bool, image_registry: str | None) -> dict[str, Any]:
     """Return values by which the operator runs with the least rights on its node."""
     return {
         "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
@@ -78,6 +78,8 @@ def values(*, monitored: bool) -> dict[str, Any]:
         # The chart gives no rights to check who asks; the network policy says who can.
         "controller": {"metricsSecure": False},
         "serviceMonitor": {"enabled": monitored},
+        # It also names, in a variable, the image of the agent in each workspace.
+        **({"image": {"registry": image_registry}} if image_registry else {}),
     }
 
 
@@ -101,7 +103,7 @@ def install(
     chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(monitored=monitored),
+        values=values(monitored=monitored, image_registry=installer.settings.image_registry),
         overrides=settings.values,
         after=[*after, namespace, *rights, *policy],
         transforms=[crds.keep, crds.without_descriptions],

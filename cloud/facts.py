@@ -51,6 +51,8 @@ class CloudNetwork:
     id: str
     name: str
     external: bool = False
+    foreign: bool = False
+    """True if it belongs to another project."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,7 @@ class Facts:
     volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of this project's volumes, by their names."""
     types_of_volumes: Mapping[str, str] = field(default_factory=dict)
+    volumes_in_error: frozenset[str] = frozenset()
     boot_volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of the volumes that servers boot from, by the servers' IDs."""
     routers: frozenset[str] = frozenset()

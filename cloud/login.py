@@ -241,8 +241,8 @@ def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, 
     }
     # They belong to a project, and the library takes nothing but a secret for them.
     if any(key.startswith("application_credential") for key in auth):
-        secret = "application_credential_secret"
-        return {secret: os.environ[missing[secret]]} if secret in missing else {}
+        missing = {key: name for key, name in missing.items() if key.endswith("_secret")}
+        return {theirs: os.environ[name] for theirs, name in missing.items()}
     others = [missing[key] for key in ("project_id", "project_name") if key in missing]
     if others and {"project_id", "project_name"} & auth.keys():
         problem = (

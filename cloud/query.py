@@ -164,7 +164,12 @@ def _networks(cloud: Connection, cluster: Cluster) -> Some:
     subnets: Iterable[Any] = () if existing is None else cloud.network.subnets(ip_version=4)
     return {
         "networks": tuple(
-            facts.CloudNetwork(id=each.id, name=each.name, external=bool(each.is_router_external))
+            facts.CloudNetwork(
+                id=each.id,
+                name=each.name,
+                external=bool(each.is_router_external),
+                foreign=each.project_id != cloud.current_project_id,
+            )
             for each in cloud.network.networks()
         ),
         "subnets": tuple(
@@ -252,6 +257,7 @@ def _volumes(cloud: Connection, cluster: Cluster) -> Some:
         "volume_types": frozenset(each.name for each in cloud.block_storage.types()),
         "volumes": {each.name: each.size for each in volumes},
         "types_of_volumes": {each.name: each.volume_type for each in volumes if each.volume_type},
+        "volumes_in_error": frozenset(each.name for each in volumes if each.status == "error"),
         "boot_volumes": {
             attachment["server_id"]: each.size
             for each in volumes

@@ -4,7 +4,8 @@
 not. A drain deletes the Node, unless the machine does not answer: it may be isolated from the
 network, and its pods may still write to their volumes. This command lets Nova stop the server, and
 only then tells the cluster, by the taint `out-of-service`, which moves pods and volumes at once.
-If Nova cannot stop it, a person has to set this taint. In the environment:
+If Nova cannot stop it, a person has to set this taint; the server is deleted then. In the
+environment:
 
 NODE, PROVIDER_ID  the name of the node, and its server as `openstack:///ID`
 KUBECONFIG_TEXT    the program's kubeconfig; without an answer of the API, the server is stopped
@@ -13,9 +14,11 @@ OS_*               the login, as for the OpenStack provider
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -149,6 +152,13 @@ def stop(cloud: Connection, server: str) -> None:
         )
 
 
+def remove(cloud: Connection, server: str) -> None:
+    """Delete the server: without its hypervisor, Nova detaches volumes in no other way."""
+    with contextlib.suppress(NotFoundException):
+        cloud.compute.delete_server(server)
+    until(lambda: _status(cloud, server) == "DELETED", STOP_SECONDS, pause=2)
+
+
 def _status(cloud: Connection, server: str) -> str:
     try:
         return str(cloud.compute.get_server(server).status)
@@ -156,8 +166,12 @@ def _status(cloud: Connection, server: str) -> str:
         return "DELETED"
 
 
-def fence(node: DeadNode, name: str, stop_server: Callable[[], None]) -> None:
+def fence(
+    node: DeadNode, name: str, stop_server: Callable[[], None], remove_server: Callable[[], None]
+) -> None:
     """Stop the server of a Node that a drain has left, then move its pods and volumes.
+
+    One that a person says is off is removed, which the update would do next.
 
     Raises:
         StillRunningError: the server may still run, and no person has said otherwise.
@@ -174,6 +188,8 @@ def fence(node: DeadNode, name: str, stop_server: Callable[[], None]) -> None:
     if all(each["key"] != OUT_OF_SERVICE for each in taints):
         stop_server()
         print(f"{name} does not answer: its server is stopped")
+    else:
+        remove_server()
     try:
         node.take_out_of_service()
         left = until_empty(node.left, LEAVE_SECONDS, pause=2)
@@ -188,17 +204,19 @@ def main() -> int:
     """Fence the node that the environment names; returns the exit status."""
     name, provider_id = os.environ["NODE"], os.environ["PROVIDER_ID"]
 
-    def stop_server() -> None:
-        stop(connect(login(lambda _: None)), provider_id.rpartition("/")[2])
+    def server(action: Callable[[Connection, str], None]) -> None:
+        action(connect(login(lambda _: None)), provider_id.rpartition("/")[2])
 
     try:
         with Administrator.of(os.environ["KUBECONFIG_TEXT"]).client() as api:
-            fence(DeadNode(api, name, provider_id), name, stop_server)
+            node = DeadNode(api, name, provider_id)
+            fence(node, name, partial(server, stop), partial(server, remove))
     except (ConfigError, StillRunningError, *CLOUD_ERRORS) as error:
         print(
-            f"{name} does not answer and may still run, so its pods stay: {error}. Run again when "
-            "the cause is gone. Or make sure that the machine is off, for example with its "
-            f"hypervisor, say so, and run again: kubectl taint node {name} "
+            f"{name} does not answer and may still run, so its pods stay: {error}. Run again, with "
+            "the same --replace if there was one, when the cause is gone. Or make sure that the "
+            "machine is off, for example with its hypervisor, say so, and run again: kubectl taint "
+            f"node {name} "
             f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute",
             file=sys.stderr,
         )

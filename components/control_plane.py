@@ -180,6 +180,7 @@ class ControlPlane(pulumi.ComponentResource):
         keys = machine.take_newest_keys(login, after=context.gateway.ready)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
+        volumes = [] if volume is None else [volume]
         return Node(
             context,
             NodeArgs(
@@ -216,10 +217,8 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[
-                    *(*keys, *previous),
-                    *([] if volume is None else [volume]),
-                ],
+                configure_after=[*keys, *previous, *volumes],
+                volumes=volumes,
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,
                 # also those that the last update has created.
                 join_after=[membership for _, membership in previous_membership],

@@ -16,13 +16,13 @@ from components.context import Context
 from config.models.cluster import Cluster
 
 
-def _cloud_credential(cluster: Cluster) -> Credential:
+def _cloud_credential(context: Context) -> Credential:
     """Create one for this cluster alone, with the roles of the user who runs Pulumi.
 
     Raises:
         ConfigError: when the OpenStack provider's settings cannot be found or read.
     """
-    cloud = endpoint()
+    cluster, cloud = context.cluster, endpoint()
     rules = (
         access_rules(load_balancers=cluster.addons.octavia)
         if cluster.cloud_credential.access_rules
@@ -30,7 +30,7 @@ def _cloud_credential(cluster: Cluster) -> Credential:
     )
     created = openstack.identity.ApplicationCredential(
         cluster.cluster_name,
-        name=_name(cluster, rules),
+        name=pulumi.Output.concat(context.pki.cluster_id, _suffix(cluster, rules)),
         description=f"the Kubernetes cluster {cluster.cluster_name}: load balancers and volumes",
         access_rules=[
             openstack.identity.ApplicationCredentialAccessRuleArgs(
@@ -50,12 +50,13 @@ def _cloud_credential(cluster: Cluster) -> Credential:
     )
 
 
-def _name(cluster: Cluster, rules: Sequence[AccessRule]) -> str:
-    """A name that changes with all that replaces the credential.
+def _suffix(cluster: Cluster, rules: Sequence[AccessRule]) -> str:
+    """The end of a name that changes with all that replaces the credential.
 
-    It is unique among those of its user, and the old one must live until no pod uses it.
+    It must be unique among those of its user, who may have clusters of one name in several
+    projects, and the old one must live until no pod uses it.
     """
-    parts = [cluster.cluster_name, "kubernetes"]
+    parts = ["", "kubernetes"]
     if cluster.rotation.cloud_credential > 1:
         parts.append(str(cluster.rotation.cloud_credential))
     if rules:
@@ -71,7 +72,7 @@ def cloud_configs(context: Context) -> dict[str, CloudConfig]:
     settings = context.cluster.addons
     if not (settings.cloud_controller_manager.enabled or settings.cinder_csi.enabled):
         return {}
-    return configs_with(context, _cloud_credential(context.cluster))
+    return configs_with(context, _cloud_credential(context))
 
 
 def configs_with(context: Context, credential: Credential) -> dict[str, CloudConfig]:

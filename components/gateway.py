@@ -131,6 +131,9 @@ class Gateway(pulumi.ComponentResource):
                     depends_on=list(network.ready),
                     # Neutron refuses a second floating IP of the same network for one address.
                     delete_before_replace=True,
+                    # With its port, Neutron takes the address from it, but from no one else who may
+                    # have it by then; and it may be gone.
+                    deleted_with=vip,
                 ),
             ),
         )

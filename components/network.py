@@ -79,7 +79,7 @@ class Network(pulumi.ComponentResource):
         found = openstack.networking.get_network_output(name=existing.network)
         self.network_id = self._previous.check_network(EXISTING_NETWORK, existing.network, found.id)
         subnet = openstack.networking.get_subnet_output(
-            name=existing.subnet, network_id=self.network_id
+            name=existing.subnet, network_id=self.network_id, ip_version=4
         )
         self.subnet_id, self.mtu, self.subnet_cidr = subnet.id, found.mtu, subnet.cidr
         self.immutable_settings = {EXISTING_NETWORK: self.network_id}

@@ -97,6 +97,8 @@ class NodeArgs:
     # Nodes with the same one leave one after the other.
     leaves_in_turn: str | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
+    # Attached to the server; it lets go of them when it is stopped.
+    volumes: Sequence[pulumi.Resource] = ()
     join_after: Sequence[pulumi.Resource]
 
 
@@ -211,7 +213,10 @@ class Node:
                 opts,
                 pulumi.ResourceOptions(
                     # It asks the API, which a gateway that goes as well leads to.
-                    depends_on=[handover for _, handover in context.gateway.handovers],
+                    depends_on=[
+                        *(handover for _, handover in context.gateway.handovers),
+                        *args.volumes,
+                    ],
                     deleted_with=context.network.anchor,
                 ),
             ),

@@ -60,6 +60,8 @@ _NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
 # The kubelet measures the volumes that are mounted for pods.
 _EXCLUDED_MOUNTS = "^/(dev|proc|run|sys|var/lib/kubelet)($|/)"
 _NODE_EXPORTER = {
+    # Whatever taints the pools have.
+    "tolerations": [{"operator": "Exists"}],
     # Replaces the arguments that the chart sets.
     "extraArgs": [
         f"--collector.filesystem.mount-points-exclude={_EXCLUDED_MOUNTS}",

@@ -25,3 +25,4 @@ def faults(cluster: Cluster, facts: Facts) -> list[Fault]:
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     """Warnings for the user, which do not stop the run."""
     yield from servers.warnings(cluster, facts)
+    yield from network.warnings(cluster, facts)

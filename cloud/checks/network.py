@@ -16,11 +16,28 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     yield from _floating_ip(cluster, facts)
 
 
+def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
+    """A network of another project, in which only a policy of the cloud allows what is needed."""
+    wanted = cluster.existing_network
+    if wanted is not None and any(
+        network.name == wanted.network and network.foreign for network in facts.networks or ()
+    ):
+        yield (
+            f"existingNetwork.network = {wanted.network}: it belongs to another project, and "
+            "Neutron's own policy lets only its owner choose addresses and let the VIP move: "
+            "without another policy, ports are refused (403)"
+        )
+
+
 def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     if facts.networks is None:
         return
     wanted = cluster.external_network
     external = {network.name for network in facts.networks if network.external}
+    count = sum(network.external and network.name == wanted for network in facts.networks)
+    if count > 1:
+        problem = f"is the name of {count} external networks; rename all but one"
+        yield Fault("externalNetwork", wanted, problem)
     if wanted not in external and any(n.name == wanted for n in facts.networks):
         hint = instead(wanted, external, "external network")
         yield Fault("externalNetwork", wanted, f"is not an external network; {hint}")
@@ -40,7 +57,13 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         yield Fault("existingNetwork.network", wanted.network, problem)
     if len(networks) != 1 or facts.subnets is None:
         return
-    of_network = {s.name: s for s in facts.subnets if s.network_id == networks[0].id}
+    subnets = [s for s in facts.subnets if s.network_id == networks[0].id]
+    count = sum(subnet.name == wanted.subnet for subnet in subnets)
+    if count > 1:
+        problem = f"is the name of {count} IPv4 subnets of {wanted.network}; rename all but one"
+        yield Fault("existingNetwork.subnet", wanted.subnet, problem)
+        return
+    of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
     if subnet := of_network.get(wanted.subnet):
@@ -120,6 +143,13 @@ def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     choice += "remove the key to get a new one"
     if (found := by_address.get(wanted)) is None:
         yield Fault("floatingIp", wanted, f"this project has no such floating IP; {choice}")
+    elif found.description == cluster.floating_ip_description:
+        problem = (
+            "is the cluster's own, which an update would release with this key; remove the key. To "
+            "keep the address beyond the cluster, take it out of the state (pulumi state delete, "
+            "its FloatingIp) and clear its description in OpenStack first"
+        )
+        yield Fault("floatingIp", wanted, problem)
     elif found.port not in (None, ours):
         holder = f"the port {found.port}" if found.port else "a port without a name"
         yield Fault("floatingIp", wanted, f"is in use by {holder}; {choice}")

@@ -95,7 +95,7 @@ def _fits_image(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> It
 
 
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
-    """Servers in the state ERROR, and zones in which none can be made."""
+    """Servers and etcd's volumes in an error state, and zones in which no server can be made."""
     used = {zone for role in roles(cluster) for zone in role.servers.availability_zones}
     # Not a fault: the other zones may need this very run.
     for zone in sorted(used & facts.unavailable_zones):
@@ -110,6 +110,14 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             # Not a fault: it would stop the very run that replaces the server.
             yield (
                 f"the server {server.name} is in ERROR: {why}. "
-                "An update does not repair it; replace it: "
-                f"pulumi up --replace '**:Instance::{server.name}'"
+                "An update does not repair it; stop it if it ever ran (openstack server stop "
+                f"{server.name}), and replace it: pulumi up --replace '**:Instance::{server.name}'"
             )
+    names = [
+        f"{cluster.node_name('control-plane', i)}-etcd" for i in range(cluster.control_plane_count)
+    ]
+    for volume in sorted({*names} & facts.volumes_in_error):
+        yield (
+            f"the volume {volume} is in the state error, and no update repairs it; if it has never "
+            f"held etcd's data: openstack volume delete {volume}, then pulumi up --refresh"
+        )

@@ -180,11 +180,24 @@ class TestFloatingIp:
         facts = replace(CLOUD, floating_ips=(FloatingIp(address=self.ADDRESS, port=port), *others))
         return told(facts, floatingIp=str(self.ADDRESS))
 
+    def test_a_name_must_be_that_of_one_network(self) -> None:
+        twice = CloudNetwork(id="9", name="public", external=True)
+        networks = (*(CLOUD.networks or ()), twice)
+        (line,) = told(replace(CLOUD, networks=networks))
+        assert line.startswith("externalNetwork = public: is the name of 2 external networks")
+
     def test_a_free_one_is_taken(self) -> None:
         assert self.told(None) == []
 
-    def test_the_clusters_own_is_kept(self) -> None:
+    def test_the_one_of_the_key_is_kept(self) -> None:
         assert self.told("demo-vip") == []
+
+    @pytest.mark.parametrize("port", ["demo-vip", None])
+    def test_one_that_the_cluster_made_is_not_taken_for_ones_own(self, port: str | None) -> None:
+        made = run().one("networking/floatingIp:FloatingIp", "demo-gateway").inputs["description"]
+        found = FloatingIp(address=self.ADDRESS, port=port, description=made)
+        (line,) = told(replace(CLOUD, floating_ips=(found,)), floatingIp=str(self.ADDRESS))
+        assert "is the cluster's own, which an update would release with this key" in line
 
     def test_one_of_another_network_is_refused(self) -> None:
         networks = (*(CLOUD.networks or ()), CloudNetwork(id="9", name="office", external=True))
@@ -605,8 +618,9 @@ def test_the_volumes_that_servers_boot_from_are_known_by_the_servers(
     def volume(server_id: str, *, bootable: bool) -> SimpleNamespace:
         attachments = [{"server_id": server_id}] if server_id else []
         return SimpleNamespace(
-            name="", size=20, volume_type="ssd", is_bootable=bootable, attachments=attachments
-        )
+            name="", size=20, volume_type="ssd", is_bootable=bootable, attachments=attachments,
+            status="in-use",
+        )  # fmt: skip
 
     connection = MagicMock()
     connection.image.images.return_value = []
@@ -662,6 +676,11 @@ class TestBrokenServers:
 
     def test_one_that_is_being_removed_is_not_mentioned(self) -> None:
         assert self.told(Server(name="demo-worker-9", cores=2, memory=4096, error="x")) == []
+
+    def test_a_volume_of_etcd_that_cinder_could_not_make_is_named(self) -> None:
+        broken = frozenset({"demo-control-plane-0-etcd", "of-others"})
+        (told,) = warnings(cluster(), replace(CLOUD, volumes_in_error=broken))
+        assert "openstack volume delete demo-control-plane-0-etcd, then pulumi up --refresh" in told
 
     def test_it_does_not_stop_the_run_that_replaces_it(self) -> None:
         broken = Server(name="demo-worker-1", cores=2, memory=4096, error="x")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.access_rules import access_rules
-from tests.unit.engine import MINIMAL, Recorded, run
+from tests.unit.engine import CLUSTER_ID, MINIMAL, Recorded, run
 
 KIND = "applicationCredential:ApplicationCredential"
 
@@ -65,7 +65,7 @@ def test_a_restricted_credential_changes_networks_only_for_load_balancers() -> N
 
 def test_without_access_rules_a_living_cluster_keeps_its_credential() -> None:
     plain = credential().inputs
-    assert plain["name"] == "demo-kubernetes"
+    assert plain["name"] == f"{CLUSTER_ID}-kubernetes"
     assert "accessRules" not in plain
 
 

@@ -16,9 +16,9 @@ def alerts(targets: MonitoringTargets) -> list[Alert]:
     return [
         Alert(
             name="SnapshotsLate",
-            # An hour after it was due, the last run has not succeeded.
-            expression=f"(time() - {due} > 3600) and ({due} > {done} or {due} unless {done})",
-            lasting="5m",
+            # Also where one is due every hour: none has succeeded since the last that was due.
+            expression=f"{due} > {done} or {due} unless {done}",
+            lasting="65m",
             severity="warning",
             summary="Snapshots of {{ $labels.cronjob }} are late.",
             action=f"Run kubectl -n {targets.snapshot_namespace} get jobs, and read the log of the "

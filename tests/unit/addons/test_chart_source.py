@@ -79,6 +79,9 @@ class TestImageRegistry:
         run = install({"imageRegistry": "r.example/m", "monitoring": {"enabled": True}})
         values = run.chart_values("kube-prometheus-stack")
         assert values["global"] == {"imageRegistry": "r.example/m"}
+        run = install({"imageRegistry": "r.example/m", "operator": {"enabled": True}})
+        values = run.chart_values("pulumi-kubernetes-operator")
+        assert values["image"] == {"registry": "r.example/m"}
 
 
 LISTED = b"""

@@ -34,7 +34,7 @@ class TestValues:
         assert cilium["operator"]["rollOutPods"] is True
         assert run.chart_values("metrics-server")["args"] == []
         plugin = run.chart_values("openstack-cinder-csi")["csi"]["plugin"]
-        assert plugin["nodePlugin"] == {"kubeletDir": "/k"}
+        assert plugin["nodePlugin"]["kubeletDir"] == "/k"
         assert plugin["controllerPlugin"]["replicas"] == 2
 
     def test_metrics_are_read_from_kubelets_with_a_certificate_of_the_cluster(
@@ -83,6 +83,22 @@ class TestValues:
         values = install({"ingress": {"enabled": True}}).chart_values("traefik")
         assert not values["providers"]["kubernetesGateway"]["enabled"]
         assert not values["gateway"]["enabled"]
+
+    def test_kured_asks_our_command_on_every_node(self, everything: AddonsRun) -> None:
+        values = everything.chart_values("kured")
+        assert "/readyz" in values["configuration"]["rebootSentinelCommand"]
+        # With its default, the chart leaves the command out.
+        assert values["configuration"]["useRebootSentinelHostPath"] is False
+        assert values["tolerations"] == [{"operator": "Exists"}]
+
+    def test_new_settings_of_cinder_csi_reach_the_plugin_on_the_nodes(self) -> None:
+        def checksum(**settings: object) -> str:
+            plugin = install(settings).chart_values("openstack-cinder-csi")["csi"]["plugin"]
+            return str(plugin["nodePlugin"]["podAnnotations"]["checksum/cloud-config"])
+
+        changed = {"cloudConfig": {"BlockStorage": {"node-volume-attach-limit": "25"}}}
+        assert checksum() == checksum()
+        assert checksum(cinderCsi=changed) != checksum()
 
     def test_nginx_takes_the_place_of_traefik_at_the_same_ports(self) -> None:
         run = install({"ingress": {"enabled": True, "controller": "nginx", "replicas": 3}})
