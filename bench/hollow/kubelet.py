@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import ssl
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ REPORT_SECONDS = 300
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 HEALTHY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+UNKNOWN = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class RefusedError(Exception):
@@ -59,17 +61,24 @@ class Kubelet:
             TimeoutError: no API server answers.
         """
         who = self.identity
-        stranger = Api(who.servers, client_context(who.authority), token=token)
+        stranger = Api(who.servers, client_context(who.authority), source=who.address, token=token)
         try:
             shown = await self._certificate(stranger, Request(who.name, CLIENT))
         finally:
             await stranger.close()
-        self._api = Api(who.servers, client_context(who.authority, shown))
+        self._api = Api(who.servers, client_context(who.authority, shown), source=who.address)
         await self.register()
         self._tasks = [
             asyncio.create_task(each)
             for each in (self._serve(), self._renew(), self._report(), self._pods())
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._tell)
+
+    def _tell(self, task: asyncio.Task[None]) -> None:
+        """Say why something has ended that should not."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            print(f"{self.identity.name}: {error!r}", file=sys.stderr, flush=True)
 
     async def stop(self) -> None:
         """End everything; the Node stays, as that of a machine that is switched off."""
@@ -90,10 +99,17 @@ class Kubelet:
 
     async def _certificate(self, api: Api, request: Request) -> Path:
         """Ask for a certificate, and wait until someone has approved it."""
-        made = _created(*await api.call("POST", CSRS, request.document()))
+        code, answer = await api.call("POST", CSRS, request.document())
+        # A token, or a right, that another API server does not know yet.
+        for _ in range(60):
+            if code not in (401, 403):
+                break
+            await asyncio.sleep(0.5)
+            code, answer = await api.call("POST", CSRS, request.document())
+        made = _created(code, answer)
         while True:
-            _, seen = await api.call("GET", f"{CSRS}/{made['metadata']['name']}")
-            status = seen.get("status", {})
+            code, seen = await api.call("GET", f"{CSRS}/{made['metadata']['name']}")
+            status = seen.get("status", {}) if code == 200 else {}
             if "certificate" in status:
                 kind = request.signer.rpartition("/")[2]
                 certificate = base64.b64decode(status["certificate"])
@@ -160,8 +176,8 @@ class Kubelet:
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError):
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(HEALTHY)
+                asked = await reader.readuntil(b"\r\n\r\n")
+                writer.write(HEALTHY if asked.startswith(b"GET /healthz ") else UNKNOWN)
                 await writer.drain()
             writer.close()
 

@@ -1,7 +1,8 @@
 """The two commands of the README on a bare Debian 12: `make test` and `make lab-up`.
 
-`make lab-up` uses this machine's Go and the lab's cache. An empty one shows what a new user sees:
-`OPENSTACK_KUBERNETES_LAB_CACHE=FOLDER .venv/bin/pytest tests/lab/test_bare_machine.py -k lab`.
+`make lab-up` uses this machine's Go and the lab's cache, without OpenStack's programs. An empty one
+shows what a new user sees: `OPENSTACK_KUBERNETES_LAB_CACHE=FOLDER .venv/bin/pytest
+tests/lab/test_bare_machine.py -k comes_up`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from lab.cloud import namespace
+from lab.cloud.layout import INSTALL
 from lab.image import base
 from lab.paths import CACHE, PROJECT, ensure
 
@@ -49,6 +53,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     bundle = "etc/ssl/certs/ca-certificates.crt"
     shutil.copyfile(Path("/") / bundle, root / bundle)
     shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {socket.gethostname()}\n")
+    mirrors = base._mirrors()
+    sources = [f"deb {mirrors[0]} {suite} main\n" for suite in (SUITE, f"{SUITE}-updates")]
+    sources += [f"deb {mirror} {SUITE}-security main\n" for mirror in mirrors[1:]]
+    (root / "etc/apt/sources.list").write_text("".join(sources))
     clone = ("git", "clone", "--quiet", "--no-hardlinks", PROJECT, root / "checkout")
     subprocess.run(clone, check=True)
     yield root
@@ -67,14 +76,28 @@ for folder in $SHARED; do
   mkdir -p "$0$folder"
   mount --bind "$folder" "$0$folder"
 done
+for folder in $OWN; do
+  mkdir -p "$0/own$folder" "$0$folder"
+  mount --bind "$0/own$folder" "$0$folder"
+done
 pivot_root . .
 umount --lazy .
 cd /checkout
 """
 
 
-def run(machine: Path, command: str, *, shared: Sequence[Path] = (), **settings: str) -> str:
-    """Output of a shell command in /checkout of the machine, which has the `shared` folders too."""
+def run(
+    machine: Path,
+    command: str,
+    *,
+    shared: Sequence[Path] = (),
+    own: Sequence[Path] = (),
+    **settings: str,
+) -> str:
+    """Output of a shell command in /checkout of the machine.
+
+    It has this machine's folders `shared`, and in place of those in `own` its own ones.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -89,6 +112,7 @@ def run(machine: Path, command: str, *, shared: Sequence[Path] = (), **settings:
             "LC_ALL": "C.UTF-8",
             "DEBIAN_FRONTEND": "noninteractive",
             "SHARED": " ".join(map(str, shared)),
+            "OWN": " ".join(map(str, own)),
             **settings,
         },
         stdin=subprocess.DEVNULL,
@@ -122,12 +146,17 @@ def test_the_lab_comes_up(machine: Path) -> None:
         asked = subprocess.run(["go", "env", name], check=True, capture_output=True, text=True)
         return asked.stdout.strip()
 
+    assert not namespace.running(), "take the lab down first"
     root = Path(go("GOROOT"))
     run(machine, install_command())
     said = run(
         machine,
-        f"export PATH={root}/bin:$PATH; trap 'make lab-down' EXIT; make lab-up",
-        shared=(ensure(CACHE), root),
+        f"export PATH={root}/bin:$PATH; trap 'make lab-down' EXIT; trap 'exit 130' INT TERM;"
+        " make lab-up",
+        # Only one lab at a time, wherever it is started.
+        shared=(ensure(CACHE), root, Path("/run/lock")),
+        # One of its programs is compiled with libraries of the machine that it was compiled on.
+        own=(INSTALL,),
         OPENSTACK_KUBERNETES_LAB_CACHE=str(CACHE),
         **{name: go(name) for name in ("GOPROXY", "GOSUMDB")},
     )
