@@ -30,6 +30,8 @@ _COMMAND = f"""\
 [ "$(cat /var/lib/cloud/data/instance-id)" != "{{server}}" ] && exit 0
 sudo -n systemd-run --quiet --on-active=300ms --timer-property=AccuracySec=10ms \\
   systemctl stop keepalived.service
+# The server goes within seconds; if it stays after all, it must be able to take over again.
+sudo -n systemd-run --quiet --on-active=60s systemctl start keepalived.service
 exit {_STOPPING}
 """
 

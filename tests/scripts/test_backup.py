@@ -137,7 +137,7 @@ def test_the_snapshot_of_a_member_without_majority_does_not_count_as_new(
     make: Callable[..., Machine],
 ) -> None:
     machine = make(bucket=True)
-    machine.answer("endpoint health", status=1)
+    machine.answer("get health", status=1)
     result = take(machine)
     assert result.status == 1
     assert "stays on this disk and is not copied: this etcd has no majority" in result.log

@@ -537,7 +537,10 @@ def test_a_phase_that_has_ended_asks_no_node_again(gateway: Machine, phase: str)
     steps(gateway)
     result = rotate(gateway, phase)
     assert result.status == 0, result
-    assert steps(gateway) == []
+    # But for a control plane that was replaced since: it begins with the old issuer.
+    control_planes = ("10.8.0.21", "10.8.0.22")
+    again = [("issue", address) for address in control_planes] if phase == "issue" else []
+    assert steps(gateway) == again
 
 
 def test_the_end_of_one_phase_is_not_that_of_the_next(gateway: Machine) -> None:

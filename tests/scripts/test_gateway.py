@@ -269,6 +269,41 @@ def test_first_boot_needs_no_more_than_user_data_brings(gateway: Callable[..., M
     assert not machine.called("fake-install")
 
 
+def test_over_ssh_it_waits_for_the_first_boot_whose_scripts_would_replace_these(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway()
+    machine.place("run/cloud-init/enabled")
+    machine.environment["BOOT_TIMEOUT"] = "1"
+    assert "cloud-init has not ended" in machine.run("gateway/gateway.sh", "configure").log
+    machine.place("run/cloud-init/result.json")
+    assert "cloud-init" not in machine.run("gateway/gateway.sh", "configure").log
+    # The run that cloud-init waits for.
+    (machine.root / "run/cloud-init/result.json").unlink()
+    shutil.rmtree(machine.folder / "install")
+    assert "cloud-init" not in machine.run("gateway/gateway.sh", "configure").log
+
+
+def test_the_active_gateways_address_is_not_punished_where_sshd_can_punish(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway()
+    machine.run("gateway/gateway.sh", "configure")
+    config = "etc/ssh/sshd_config.d/10-openstack-kubernetes.conf"
+    exempt = "PerSourcePenaltyExemptList 10.8.0.11,10.8.0.12,10.8.0.13,10.8.0.14,10.8.0.10\n"
+    assert machine.read(config).endswith(exempt)
+    machine.answer("^sshd -t -o", status=1)
+    machine.run("gateway/gateway.sh", "configure")
+    assert "PerSource" not in machine.read(config)
+
+
+def test_keepalived_starts_again_when_it_ends(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    machine.run("gateway/gateway.sh", "configure")
+    drop_in = machine.read("etc/systemd/system/keepalived.service.d/openstack-kubernetes.conf")
+    assert "Restart=always\n" in drop_in
+
+
 def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.run("gateway/gateway.sh", "configure")

@@ -239,6 +239,22 @@ def test_a_killed_step_is_finished_by_the_next_run(make: Callable[..., Machine])
     assert restarted(machine) == ["kube-apiserver", "kube-controller-manager"]
 
 
+def test_a_killed_step_is_finished_although_another_one_ran_in_between(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make(OLD, NEW, signing=OLD)
+    library(machine, "update_service_account_key")
+    kill = "import signal\nos.kill(os.getppid(), signal.SIGKILL)"
+    machine.answer("^crictl stop .*kube-controller-manager", does=kill)
+    assert step(machine, "sign", NEW.id).status != 0
+    machine.rules.pop(0)
+    # As the next update begins.
+    assert step(machine, "accept", NEW.id).status == 0
+    restarted(machine)
+    assert step(machine, "sign", NEW.id).status == 0
+    assert "kube-controller-manager" in restarted(machine)
+
+
 def test_the_old_key_stays_as_long_as_the_api_server_signs_with_it(
     make: Callable[..., Machine],
 ) -> None:

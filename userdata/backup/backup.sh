@@ -44,8 +44,9 @@ take() {
   need_room
   snapshot "$name"
   prune_here
-  # The snapshot of a member that is separated from the others would look newer than it is.
-  run etcdctl_in "$etcd" endpoint health || die "$name stays on this disk and is not copied: this etcd has no majority, so it may be behind the others"
+  # The snapshot of a member that is separated from the others would look newer than it is. A read
+  # needs the majority; a question for its health also fails while etcd is full.
+  run etcdctl_in "$etcd" get health || die "$name stays on this disk and is not copied: this etcd has no majority, so it may be behind the others"
   report disk
   if ! has_bucket; then
     note disk

@@ -100,7 +100,7 @@ restored_etcd_answers_or_ended() {
 }
 
 restored_etcd_answers() {
-  restored_etcdctl --command-timeout=2s endpoint health >/dev/null 2>&1
+  restored_etcdctl --command-timeout=2s get health >/dev/null 2>&1
 }
 
 restored_etcdctl() {

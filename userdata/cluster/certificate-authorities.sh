@@ -120,6 +120,8 @@ load_env NODE_NAME CONTROL_PLANES PHASE API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT
 wait_for_api
 if has_ended "$PHASE"; then
   log "nothing to do: this has ended"
+  # A control plane that was replaced since then has begun with the old issuer.
+  [[ $PHASE != issue ]] || in_turn authorities issue
 else
   "$PHASE"
   note_end "$PHASE"

@@ -16,12 +16,11 @@ certificate_within() {
 
 # issued_certificates: the files of those that kubeadm renews; a kubeconfig contains one.
 issued_certificates() {
-  local file
-  for file in "$PKI"/*.crt "$PKI"/etcd/*.crt "$KUBERNETES_DIR"/*.conf; do
-    case ${file##*/} in
-      ca.crt | issuing-ca.crt | front-proxy-ca.crt | kubelet.conf | bootstrap-kubelet.conf) ;;
-      *) [[ ! -e $file ]] || printf '%s\n' "$file" ;;
-    esac
+  local name file
+  for name in pki/{apiserver{,-etcd-client,-kubelet-client},front-proxy-client}.crt \
+    pki/etcd/{server,peer,healthcheck-client}.crt {admin,super-admin,controller-manager,scheduler}.conf; do
+    file=$KUBERNETES_DIR/$name
+    [[ ! -e $file ]] || printf '%s\n' "$file"
   done
 }
 

@@ -135,6 +135,9 @@ configure() {
   refuse_lost_etcd_volume
   refuse_foreign_cluster
   drop_one_time_host_key
+  # Stopped by a run that was killed, or by an etcd volume that came late at boot.
+  ! is_member || systemctl is-active --quiet kubelet.service || systemctl start kubelet.service ||
+    die "the kubelet does not start" kubelet.service
   if is_member && ! was_removed; then
     wait_for_turn "pulumi up"
     configure_member
@@ -153,11 +156,14 @@ configure() {
   configure_certificates
   configure_backups
   configure_defragmentation
+  # A power cut would leave new files empty, and no later run would write them again.
+  sync --file-system -- "$CONF_DIR"
   log "this control plane is a member of the cluster"
 }
 
 wait_for_own_api() {
-  wait_for 240 "the API server of this machine" own_api_is_ready ||
+  # The kubelet waits up to five minutes before it starts one that keeps ending.
+  wait_for 360 "the API server of this machine" own_api_is_ready ||
     die "the API server of this machine is not ready; the log of its container is in /var/log/pods" kubelet.service
 }
 

@@ -12,7 +12,7 @@ configure_certificates() {
   step "renewal of certificates"
   copy_file "$FOLDER/kubeadm-init.yaml" "$INIT_CONFIG" 0600
   service=$(render "$FILES/$CERTIFICATES_UNIT.service" SCRIPTS_DIR)
-  timer=$(render "$FILES/$CERTIFICATES_UNIT.timer" SECONDS="$((interval < 3600 ? interval : 3600))")
+  timer=$(render "$FILES/$CERTIFICATES_UNIT.timer" SECONDS="$((interval < 600 ? interval : 600))")
   timer_apply "$CERTIFICATES_UNIT" "$service" "$timer"
 }
 
@@ -26,6 +26,7 @@ remove_certificates_timer() {
 # when the certificates do.
 renew() {
   local due how
+  read_validity
   is_member || die "this machine is not a member of a cluster"
   at_exit report_certificates
   ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
@@ -46,6 +47,17 @@ renew() {
   elif [[ -n $due || -n $how ]] && take_turn "renewal of certificates"; then
     renew_in_turn
   fi
+}
+
+# read_validity: of what kubeadm issues; node.env may be that of an update that was interrupted.
+read_validity() {
+  local period
+  period=$(sed -n 's/^certificateValidityPeriod: *//p' "$INIT_CONFIG" 2>/dev/null) || return 0
+  case $period in
+    *[!0-9hm]* | '') ;;
+    *h) CERTIFICATE_SECONDS=$((${period%h} * 3600)) ;;
+    *m) CERTIFICATE_SECONDS=$((${period%m} * 60)) ;;
+  esac
 }
 
 renew_in_turn() {

@@ -48,7 +48,8 @@ restore_snapshot() {
 # begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd
 # with this machine as its only member. Kubelets and others that still run must never see a revision
 # twice, whatever was restored before, so the revision is raised to the time: no cluster writes a
-# million times a second.
+# million times a second. The token makes it another cluster: members of the lost one that start again
+# do not take this one for theirs.
 begin_with_snapshot() {
   local what=$1 peer=https://$NODE_IP:$ETCD_PEER_PORT now revision bump
   shift
@@ -62,6 +63,7 @@ begin_with_snapshot() {
   ((bump > 0)) || bump=$now
   etcdutl "$RESTORE_WORK" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=$peer" --initial-advertise-peer-urls="$peer" \
+    --initial-cluster-token="$CLUSTER_NAME-$now" \
     --bump-revision="$bump" --mark-compacted "$@" ||
     die "etcdutl could not restore $what: the reason is above"
   : >"$RESTORE_WORK/data/member/${UNSERVED##*/}"

@@ -51,7 +51,8 @@ stop_static_pod() {
 
 # wait_for_restart NAME CONTAINER: until it runs in another container than this.
 wait_for_restart() {
-  wait_for "${RESTART_TIMEOUT:-180}" "$1 to restart" runs_in_another_container "$@"
+  # The kubelet waits up to five minutes before it starts one that keeps ending.
+  wait_for "${RESTART_TIMEOUT:-360}" "$1 to restart" runs_in_another_container "$@"
 }
 
 runs_in_another_container() {

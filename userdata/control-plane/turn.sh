@@ -19,6 +19,8 @@ take_turn() {
 wait_for_turn() {
   step "the turn of this control plane"
   wait_for "${OWN_API_TIMEOUT:-60}" "the API" api_answers || return 0
+  ! lease_turn "$1" || return 0
+  log "not yet: $obstacle"
   WAIT_PAUSE=${WAIT_PAUSE:-3} wait_for "$TURN_SECONDS" "the turn" lease_turn "$1" ||
     die "it is not this control plane's turn: $obstacle"
 }

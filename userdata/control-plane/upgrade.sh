@@ -5,6 +5,14 @@ api_server_version() {
   sed -n 's/^ *image: .*kube-apiserver:\([^@]*\).*$/\1/p' "$MANIFESTS/kube-apiserver.yaml"
 }
 
+# kubeadm copies etcd's whole folder, and etcd must never find its disk full.
+need_room_for_copy() {
+  local size
+  size=$({ du --summarize --block-size=1 -- "$ETCD_DATA" || true; } | cut -f 1)
+  need_free "$KUBERNETES_DIR" $((${size:-0} + (1 << 30))) \
+    "kubeadm's copy of etcd's data. Free some, or delete what was set aside in $ETCD_DATA"
+}
+
 # The first control plane that comes here upgrades the cluster, the others only themselves. The
 # caller makes sure that they come one at a time.
 upgrade() {
@@ -16,8 +24,10 @@ upgrade() {
   newest=$(printf '%s\n' "$running" "$KUBERNETES_VERSION" | sort -V | tail -n 1)
   [[ $newest == "$KUBERNETES_VERSION" ]] ||
     die "this control plane runs $running: Kubernetes cannot go back to $KUBERNETES_VERSION"
+  # Of an interrupted upgrade: this control plane works without them, but not on a full disk.
+  remove_kubeadm_copies
   wait_for_own_api
-  remove_kubeadm_copies # of an interrupted upgrade: this control plane works without them
+  need_room_for_copy
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
     sed -n 's/^kubernetesVersion: *//p') || die "kubeadm's configuration in the cluster could not be read"

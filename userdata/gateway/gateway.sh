@@ -26,7 +26,8 @@ configure() {
   configure_haproxy
   configure_keepalived
   configure_reboots
-  drop_one_time_host_key
+  # Only who came in by the real key shows that the program knows it.
+  first_boot || drop_one_time_host_key
   log "the gateway is configured"
 }
 
@@ -50,9 +51,14 @@ configure_sysctl() {
 
 # Every connection to a node jumps through here, many at once.
 configure_sshd() {
-  local path=$ROOT/etc/ssh/sshd_config.d/10-openstack-kubernetes.conf
+  local path=$ROOT/etc/ssh/sshd_config.d/10-openstack-kubernetes.conf text exempt
   step "sshd"
-  copy_file "$FILES/sshd.conf" "$path" 0644
+  text=$(<"$FILES/sshd.conf")
+  # Whoever comes in at a gateway's own port has the active gateway's address. Older ones punish no one.
+  exempt="PerSourcePenaltyExemptList ${GATEWAY_PLACES// /,},$VIP"
+  mkdir -p -- "$ROOT/run/sshd"
+  ! sshd -t -o "$exempt" >/dev/null 2>&1 || text+=$'\n'$exempt
+  write_file "$path" 0644 "$text"
   ! changed "$path" || reload_sshd
 }
 
@@ -60,6 +66,8 @@ require_root
 load_env NODE_NAME NODE_IP API_NAME VIP VRRP_ID GATEWAY_ADDRESSES GATEWAY_PLACES \
   CONTROL_PLANE_ADDRESSES API_PORT LOCAL_API_PORT FIRST_GATEWAY_SSH_PORT HTTP_PORT HTTPS_PORT \
   INGRESS_HTTP_PORT INGRESS_HTTPS_PORT HAPROXY_HEALTH_PORT GATEWAY_STATUS_PORT NODE_EXPORTER_PORT
+# Before the lock, which the run from user_data needs. It would install its scripts over these.
+first_boot || wait_for_first_boot
 lock
 case $VERB in
   configure) configure ;;

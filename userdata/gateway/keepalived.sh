@@ -2,6 +2,7 @@
 # keepalived: which gateway has the VIP. Sourced by gateway.sh.
 
 configure_keepalived() {
+  local drop_in=$UNIT_DIR/keepalived.service.d/openstack-kubernetes.conf
   local path=$ROOT/etc/keepalived/keepalived.conf interface prefix peers='' place config priority
   # Not among the scripts, whose folder changes: keepalived wants a path without links.
   local health_script=$LIB_DIR/haproxy-health.sh
@@ -23,6 +24,9 @@ configure_keepalived() {
     PREFIX="$prefix" PEERS="$peers" PRIORITY="$priority" HEALTH_SCRIPT="$health_script")
   try_keepalived "$config"
   write_file "$path" 0644 "$config"
+  # Debian's unit leaves one that ends as it is.
+  write_file "$drop_in" 0644 $'[Service]\nRestart=always\nRestartSec=1s'
+  read_units "$drop_in"
   unit_apply keepalived.service "$path"
 }
 

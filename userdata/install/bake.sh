@@ -64,6 +64,8 @@ clean_up() {
   find /var/log -type f -exec truncate -s 0 {} +
   : >/etc/machine-id
   rm -f /var/lib/dbus/machine-id
+  # Of who made the image: cloud-init would keep the key next to the cluster's.
+  rm -f /root/.ssh/authorized_keys /home/*/.ssh/authorized_keys /root/.*_history /home/*/.*_history
 }
 
 require_root

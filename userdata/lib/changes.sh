@@ -8,6 +8,8 @@ UNFINISHED='' # the file that says so to the next run, should this one be interr
 remember_changes() {
   mkdir -p -- "$STATE_DIR"
   UNFINISHED=$STATE_DIR/unfinished-$SCRIPT-$VERB
+  # Of a verb with steps each has its own: another one that ends well must not forget them.
+  [[ $VERB != authorities && $VERB != service-account ]] || UNFINISHED+=-$VERB_STEP
   [[ ! -e $UNFINISHED ]] || mapfile -t CHANGED <"$UNFINISHED"
 }
 

@@ -17,6 +17,7 @@ unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 SCRIPT=$(basename -- "$0")
 VERB=${1:-}
+VERB_STEP=${2:-}
 
 # The tests put everything below a folder of their own.
 # shellcheck disable=SC2034 # the files that source this use them

@@ -15,10 +15,21 @@ need_packages() {
 # apt_install [OPTION...] PACKAGE...
 apt_install() {
   log "installing $*"
+  wait_for_security_updates
   configure_interrupted
   "$APT_UPDATED" || apt_update
   apt_get install --no-install-recommends "$@" ||
     die "apt could not install $*: see the lines above"
+}
+
+# wait_for_security_updates: they hold dpkg's lock for longer than apt waits for it.
+wait_for_security_updates() {
+  local updates=$ROOT/run/lock/openstack-kubernetes-updates
+  [[ -e $updates ]] || return 0
+  flock --nonblock "$updates" true && return
+  log "security updates are being installed: waiting for them"
+  flock --timeout "${UPDATES_TIMEOUT:-3600}" "$updates" true ||
+    die "the security updates did not end: journalctl -u openstack-kubernetes-updates"
 }
 
 # configure_interrupted: what a lost connection or a power cut has left; apt refuses all until then.
@@ -29,7 +40,11 @@ configure_interrupted() {
 }
 
 apt_update() {
-  apt_get update ||
+  # What user_data runs has no such folder, and cloud-init waits for it.
+  [[ ! -e $HERE/install/install.sh ]] || wait_for_first_boot
+  # Its own status is 0 when nothing could be downloaded, and it waits for no other update.
+  WAIT_PAUSE=${WAIT_PAUSE:-5} wait_for "${APT_TIMEOUT:-120}" "apt's package lists" \
+    apt_get -o APT::Update::Error-Mode=any update ||
     die "apt cannot read its package lists: see the lines above; check DNS, the proxy and /etc/apt"
   APT_UPDATED=true
 }

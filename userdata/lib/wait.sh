@@ -18,6 +18,14 @@ wait_for() {
   done
 }
 
+# wait_for_first_boot: cloud-init writes apt's sources, installs packages and runs user_data's script.
+wait_for_first_boot() {
+  local run=$ROOT/run/cloud-init
+  [[ -e $run/enabled && ! -e $run/result.json ]] || return 0
+  wait_for "${BOOT_TIMEOUT:-600}" "the first boot" test -e "$run/result.json" ||
+    log "cloud-init has not ended: continuing"
+}
+
 # api_ready ADDRESS:PORT: whether an API server of this cluster answers there and is ready.
 api_ready() {
   curl --silent --fail --output /dev/null --noproxy '*' --max-time 3 \

@@ -15,6 +15,9 @@ is_member() {
 }
 
 begin_attempt() {
+  # To kubeadm a warning among others; the kubelet does not start, which kubeadm reports minutes later.
+  (($({ cat "$ROOT/proc/swaps" 2>/dev/null || true; } | wc -l) < 2)) ||
+    log "swap is on: without failSwapOn: false in kubelet.extraConfig, the kubelet does not start (swapoff -a, and remove it from /etc/fstab)"
   mkdir -p -- "$STATE_DIR"
   rm -f -- "$STATE_DIR/member"
   write_file "$STATE_DIR/attempt" 0644 "$1"

@@ -72,6 +72,7 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
         made.answer("get pods -l component=etcd", PODS)
         made.answer("member list", MEMBERS)
         made.answer("^mountpoint", status=1)
+        made.answer("^df ", "Avail\n100000000000\n")
         made.answer("get configmap kubeadm-config .*annotations", STORED)
         others(made)
         return made

@@ -316,6 +316,17 @@ def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> Non
     assert machine.called("kubeadm upgrade apply")[0].endswith(" v1.36.3")
 
 
+def test_an_upgrade_without_room_for_kubeadms_copy_of_etcds_data_does_not_begin(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make(), "v1.36.2")
+    machine.answer("^df ", "Avail\n1000000000\n")
+    result = configure(machine)
+    assert result.status == 1
+    assert "kubeadm's copy of etcd's data. Free some, or delete what was set aside" in result.log
+    assert not machine.called("^kubeadm upgrade")
+
+
 def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     machine = member(make(), "v1.36.2")
     machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
