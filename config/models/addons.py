@@ -156,7 +156,8 @@ class Monitoring(OptionalChartAddon):
     storage_class: DnsLabel | None = None
     """StorageClass of the volumes; by default the default class."""
     storage_size: VolumeSize = "20Gi"
-    """Size of the volume of Prometheus."""
+    """Size of the volume of Prometheus. To enlarge it, see
+    [Larger volumes](operations/monitoring.md#larger-volumes)."""
     alertmanager: Values | None = None
     """Configuration of Alertmanager (`route`, `receivers`); by default no alert is sent."""
     fleet: bool = False
@@ -206,7 +207,8 @@ class Logging(OptionalChartAddon):
     storage_class: DnsLabel | None = None
     """StorageClass of the volume; by default the default class."""
     storage_size: VolumeSize = "20Gi"
-    """Size of the volume."""
+    """Size of the volume. To enlarge it, see
+    [Larger volumes](operations/monitoring.md#larger-volumes)."""
     grafana: bool = True
     """Show logs in Grafana, if monitoring is enabled. Grafana downloads a plugin for that."""
     grafana_plugin_url: Url | None = None

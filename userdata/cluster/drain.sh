@@ -57,6 +57,7 @@ drain() {
       abandon_dead_node
     fi
   fi
+  leave_successor
   if [[ $ROLE == control-plane ]]; then
     hand_over_leadership
     step "remove the etcd member"
@@ -69,6 +70,7 @@ drain() {
     log "$NODE_NAME does not answer, or ends no pod: its Node and its pods stay until its server is stopped"
     return
   fi
+  leave_successor
   step "delete the Node"
   wait_for "${NODE_TIMEOUT:-60}" "the API to delete the Node $NODE_NAME" delete_node ||
     die "the Node $NODE_NAME could not be deleted"
@@ -123,6 +125,14 @@ is_replaced() {
 # read_server: sets `server` to the ID of the machine that answers at the address.
 read_server() {
   server=$(on_node cat /var/lib/cloud/data/instance-id </dev/null 2>/dev/null)
+}
+
+# The gateway that this runs on may have stood still while an update replaced it, and the node.
+leave_successor() {
+  find_node
+  is_replaced || return 0
+  log "$NODE_NAME is another machine by now: nothing more to do"
+  exit 0
 }
 
 reset_was_tried=false

@@ -5,11 +5,14 @@
 # evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod, or has ended
 # none.
 evict_pods() {
-  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began
+  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began provider=$node_provider
   step "drain"
   until ((SECONDS - start >= limit)); do
     # An API server that goes away meanwhile is no reason to give up a drain of hours.
     find_node
+    # This machine may have stood still while its gateway was replaced, and the node as well.
+    [[ -z $provider || -z $node_provider || $node_provider == "$provider" ]] ||
+      die "another machine has taken the name $NODE_NAME meanwhile: it is left alone"
     [[ $node_ready != Unknown ]] || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.

@@ -12,6 +12,8 @@ REBOOT_REQUIRED=$ROOT/run/reboot-required
 LOCKS=$ROOT/run/lock
 # Minutes in which every gateway's timer has run once, and a reboot has ended.
 ROUND=25
+# The day on which no other gateway took over; gone after a boot.
+NO_SUCCESSOR=$RUN_DIR/no-successor
 
 check() {
   local obstacle
@@ -46,6 +48,8 @@ first_obstacle() {
     return
   elif ! holds_vip; then
     alive "$VIP" || echo "until another gateway serves $VIP"
+  elif [[ $({ cat "$NO_SUCCESSOR" 2>/dev/null || true; }) == "$(date -u +%F)" ]]; then
+    echo "until tomorrow: no other gateway took over today; look at keepalived there"
   elif ((open < ROUND)); then
     echo "for the other gateways, which come first: this one is active"
   fi
@@ -103,6 +107,8 @@ hand_over() {
   log "handing $VIP over to another gateway"
   systemctl stop keepalived.service
   wait_for "${HAND_OVER_TIMEOUT:-15}" "another gateway with $VIP" served_by_another && return 0
+  mkdir -p -- "$RUN_DIR"
+  date -u +%F >"$NO_SUCCESSOR"
   systemctl start keepalived.service || die "keepalived does not start again" keepalived.service
   wait_with_reboot "until another gateway can take over: none did"
   return 1

@@ -436,6 +436,21 @@ def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> 
     assert not machine.called("delete")
 
 
+@pytest.mark.parametrize(("reads", "status"), [(2, 1), (3, 0)])
+def test_a_drain_that_stood_still_leaves_the_successor_alone(
+    make_control_plane: Callable[..., Machine], reads: int, status: int
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///old")
+    name = "demo-control-plane-2"
+    machine.answer(f"get node {name}", node(name, provider="openstack:///new"))
+    machine.answer(f"get node {name}", node(name, provider="openstack:///old"), times=reads)
+    result = drain(machine)
+    assert "another machine" in result.log
+    assert result.status == status
+    assert not machine.called("member remove")
+    assert not machine.called(f"delete node {name}")
+
+
 @pytest.mark.parametrize("registered", ["", node("demo-control-plane-2", "False", "starting")])
 def test_the_etcd_member_of_a_successor_is_left_alone(
     make_control_plane: Callable[..., Machine], registered: str
