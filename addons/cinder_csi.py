@@ -19,6 +19,7 @@ from addons.scheduling import (
     replicas_on_control_planes,
 )
 from config.models.addons import CinderCsi, StorageClass
+from config.reserved import NO_SERVER
 
 CHART = Chart(
     name="openstack-cinder-csi",
@@ -36,8 +37,10 @@ def values(
     control_plane_count: int,
     config_checksum: pulumi.Input[str],
     node_checksum: str,
+    zoned: pulumi.Input[bool],
 ) -> dict[str, Any]:
     """Return values for a driver whose controller alone logs in to the cloud."""
+    known: pulumi.Output[bool] = pulumi.Output.from_input(zoned)
     controller = {
         "podAnnotations": {"checksum/cloud-config": config_checksum},
         "replicas": replicas_on_control_planes(control_plane_count),
@@ -75,7 +78,10 @@ def values(
         },
         "storageClass": {"enabled": False},
         "csi": {
+            # In a zone that Cinder does not have, no volume could be made.
+            "provisioner": {"topology": known.apply(lambda zones: str(zones).lower())},
             "plugin": {
+                "extraArgs": known.apply(lambda zones: {} if zones else "- --with-topology=false"),
                 # The CA is in the Secret, not on the host.
                 "volumes": [],
                 "volumeMounts": [
@@ -83,7 +89,23 @@ def values(
                 ],
                 "controllerPlugin": controller,
                 # It reads the file once.
-                "nodePlugin": {"podAnnotations": {"checksum/cloud-config": node_checksum}},
+                "nodePlugin": {
+                    "podAnnotations": {"checksum/cloud-config": node_checksum},
+                    # Elsewhere it finds no metadata of a server, and ends.
+                    "affinity": {
+                        "nodeAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {
+                                        "matchExpressions": [
+                                            {"key": NO_SERVER, "operator": "DoesNotExist"}
+                                        ]
+                                    }
+                                ]
+                            }
+                        }
+                    },
+                },
             }
         },
     }
@@ -101,9 +123,20 @@ def install(
     cluster_id: pulumi.Input[str],
     control_plane_count: int,
     config: CloudConfig,
+    zoned: pulumi.Input[bool],
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
-    """Install the driver and the storage classes; `config` is the controller's cloud.conf."""
+    """Install the driver and the storage classes.
+
+    Args:
+        installer: where.
+        settings: those of the user.
+        cluster_id: marks all volumes.
+        control_plane_count: of the cluster.
+        config: the controller's cloud.conf.
+        zoned: whether Cinder has all zones of Nova: then a volume is made in the zone of its pod.
+        after: what must be there.
+    """
     # The node plugin needs no login, only the other sections.
     sections = {name: keys for name, keys in settings.cloud_config.items() if name != "Global"}
     text = cloud_conf.text(sections, {})
@@ -118,6 +151,7 @@ def install(
             cluster_id=cluster_id,
             control_plane_count=control_plane_count,
             config_checksum=config.checksum,
+            zoned=zoned,
             node_checksum=hashlib.sha256(text.encode()).hexdigest(),
         ),
         overrides=settings.values,

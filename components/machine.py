@@ -18,6 +18,7 @@ from components.pki import OneTimeHostKey, permanent_host_keys
 from components.ssh import Script, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data
+from components.zones import zone_of_cinder
 from config.models.machines import Servers
 
 # Metadata of a server: the generation of the SSH key that it was created with, if not the first.
@@ -154,7 +155,7 @@ class Machine:
             name=f"{self.name}-{purpose}",
             size=size,
             volume_type=kind,
-            availability_zone=None if self._zone is None else _zone_of_cinder(self._zone),
+            availability_zone=None if self._zone is None else zone_of_cinder(self._zone),
             # By it, `commands.recover` knows the volume from that of another cluster of this name.
             metadata={marks.CLUSTER: self._context.pki.cluster_id},
             opts=pulumi.ResourceOptions.merge(
@@ -275,18 +276,6 @@ class Machine:
             )
         )
         return pulumi.Output.secret(text)
-
-
-def _zone_of_cinder(zone: str) -> pulumi.Output[str | None]:
-    """The zone if Cinder has it, too: many clouds have several for servers and one for volumes."""
-    known = pulumi.Output.all(
-        *(
-            openstack.blockstorage.get_availability_zones_v3_output(state=state).names
-            for state in ("available", "unavailable")
-        )
-    )
-    # The provider may leave an empty list out.
-    return known.apply(lambda lists: zone if any(zone in (each or ()) for each in lists) else None)
 
 
 def _ipv4(addresses: Sequence[str]) -> str:

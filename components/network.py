@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network
 
 import pulumi
 import pulumi_openstack as openstack
@@ -136,10 +137,11 @@ class Network(pulumi.ComponentResource):
             )
             for role in ROLES
         }
+        self._rules: list[tuple[str, pulumi.Resource]] = []
         for rule in rules(self._cluster):
             from_group = rule.source in groups
             prefix = self.subnet_cidr if rule.source == SUBNET else rule.source
-            openstack.networking.SecGroupRule(
+            made = openstack.networking.SecGroupRule(
                 f"{self._name}-{rule.key}",
                 security_group_id=groups[rule.role].id,
                 direction="ingress",
@@ -152,4 +154,11 @@ class Network(pulumi.ComponentResource):
                 description=rule.why,
                 opts=self._child,
             )
+            self._rules.append((rule.source, made))
         return groups
+
+    def rules_for(self, address: IPv4Address) -> list[pulumi.Resource]:
+        """What lets in this machine, which has no port in Neutron."""
+        return [
+            made for source, made in self._rules if "/" in source and address in IPv4Network(source)
+        ]

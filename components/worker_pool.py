@@ -18,6 +18,7 @@ from components.rollout import MachineOutput, Turns
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key
 from config.models.machines import ExistingMachine, Pool
+from config.reserved import NO_SERVER
 
 
 class WorkerPool(pulumi.ComponentResource):
@@ -121,6 +122,8 @@ class WorkerPool(pulumi.ComponentResource):
                 lambda predecessors: [*predecessors, *context.gateway.ready, *accepted]
             ),
             place=len(before),
+            # It joins when it is let in, and is drained before it is shut out.
+            join_after=context.network.rules_for(machine.address),
         )
 
     def _node(
@@ -131,8 +134,12 @@ class WorkerPool(pulumi.ComponentResource):
         provider_id: pulumi.Input[str] | None,
         after: pulumi.Input[Sequence[pulumi.Resource]],
         place: int,
+        join_after: Sequence[pulumi.Resource] = (),
     ) -> Node:
         cluster, pool = self._context.cluster, self._pool
+        labels = dict(pool.labels)
+        if provider_id is None:
+            labels[NO_SERVER] = "true"
         join = pulumi.Output.all(address, provider_id).apply(
             lambda both: kubeadm.join_file(
                 kubeadm.Registration(
@@ -163,14 +170,14 @@ class WorkerPool(pulumi.ComponentResource):
                 membership_variables={
                     "POOL": pool.name,
                     "MAX_UNHEALTHY": pool.max_unhealthy,
-                    "NODE_LABELS": ",".join(f"{key}={value}" for key, value in pool.labels.items()),
+                    "NODE_LABELS": ",".join(f"{key}={value}" for key, value in labels.items()),
                     "NODE_TAINTS": kubeadm.taints_text(pool.taints),
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),
                 },
                 # Also those that joined in parallel, whose order the state does not know.
                 leaves_in_turn=f"drain-{pool.name}-{place % pool.max_unavailable}",
                 configure_after=after,
-                join_after=[self._control_plane.api_ready],
+                join_after=[self._control_plane.api_ready, *join_after],
             ),
             self._child,
         )

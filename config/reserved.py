@@ -11,6 +11,9 @@ POOLS = ("gateway", "control-plane", "worker")
 # 110 pods that a kubelet runs at most, because a pod's address is not reused at once.
 NODE_PREFIX = 24
 
+# Of nodes that are no server of this cloud: nothing that asks for a server's metadata runs there.
+NO_SERVER = "openstack-kubernetes/no-server"
+
 # Set by the kubelet itself, or what the program knows a control plane or an address by.
 LABELS = frozenset(
     {
@@ -22,6 +25,7 @@ LABELS = frozenset(
         "node-role.kubernetes.io/control-plane",
         "node-role.kubernetes.io/master",
         "node-restriction.kubernetes.io/openstack-kubernetes-address",
+        NO_SERVER,
     }
 )
 # Set by the cloud controller and Cinder CSI.

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pulumi.runtime import MockCallArgs
 
 from addons.monitoring import alerts
 from tests.unit.addons.install import CHART, SECRET, AddonsRun, chart_names, install
-from tests.unit.engine import CLUSTER_ID
+from tests.unit.engine import CLUSTER_ID, Cloud
 
 
 class TestValues:
@@ -90,6 +91,29 @@ class TestValues:
         # With its default, the chart leaves the command out.
         assert values["configuration"]["useRebootSentinelHostPath"] is False
         assert values["tolerations"] == [{"operator": "Exists"}]
+
+    def test_cinder_csi_is_on_no_node_that_is_no_server(self, default: AddonsRun) -> None:
+        plugin = default.chart_values("openstack-cinder-csi")["csi"]["plugin"]["nodePlugin"]
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        [term] = plugin["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [
+            {"key": "openstack-kubernetes/no-server", "operator": "DoesNotExist"}
+        ]
+
+    @pytest.mark.parametrize(("of_cinder", "zoned"), [(["a", "b", "c"], True), (["nova"], False)])
+    def test_volumes_are_made_in_zones_only_where_cinder_has_those_of_nova(
+        self, of_cinder: list[str], zoned: bool
+    ) -> None:
+        class Zones(Cloud):
+            def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+                found, failures = super().call(args)
+                if "blockstorage" in args.token and args.args.get("state") == "available":
+                    found["names"] = of_cinder
+                return found, failures
+
+        csi = install(cloud=Zones(())).chart_values("openstack-cinder-csi")["csi"]
+        assert csi["provisioner"]["topology"] == str(zoned).lower()
+        assert csi["plugin"]["extraArgs"] == ({} if zoned else "- --with-topology=false")
 
     def test_new_settings_of_cinder_csi_reach_the_plugin_on_the_nodes(self) -> None:
         def checksum(**settings: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.engine import GATEWAYS, Run, run
+from tests.unit.engine import GATEWAYS, Run, command, run
 from tests.unit.program.settings import METAL
 
 
@@ -56,3 +56,15 @@ def test_an_existing_machine_reaches_what_a_node_reaches(fresh: Run) -> None:
     from_nodes = opened(fresh, "remoteGroupId", "demo-node-id")
     assert len(from_nodes) > 1
     assert opened(joined, "remoteIpPrefix", "10.8.1.5/32") == from_nodes
+
+
+def test_an_existing_machine_joins_when_it_is_let_in_and_is_shut_out_when_it_has_left() -> None:
+    joined = run({"workerPools": [METAL]})
+    membership = command(joined, "metal-a-membership")
+    rules = joined.all("secGroupRule:SecGroupRule").values()
+    own = [rule for rule in rules if rule.inputs.get("remoteIpPrefix") == "10.8.1.5/32"]
+    assert own
+    for rule in rules:
+        assert joined.waits_for(membership, rule) or rule not in own
+    users = [rule for rule in rules if rule.inputs.get("remoteIpPrefix") == "203.0.113.0/24"]
+    assert not any(joined.waits_for(membership, rule) for rule in users)
