@@ -100,6 +100,8 @@ def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
     )
     server.ssh("sudo sysctl -w net.ipv4.ip_forward=1")
     server.ssh("sudo sh -c 'head -c1 /dev/kmsg >/dev/null; test -c /dev/fuse'")
+    # As the kubelet holds a raw block volume.
+    server.ssh("sudo sh -ec 'truncate -s 8M /o/d; d=$(losetup --find --show /o/d); losetup -d $d'")
     server.ssh("sudo ip link add vx0 type vxlan id 7 dstport 4789 && sudo ip link del vx0")
     assert server.ssh("findmnt -n -o PROPAGATION /") == "shared"
     assert server.ssh("findmnt -n -o FSTYPE /sys/fs/bpf") == "bpf"

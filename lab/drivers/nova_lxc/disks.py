@@ -79,12 +79,14 @@ def attached(file: Path) -> str:
         status = os.stat(file)
     except FileNotFoundError:
         return ""
-    columns = "NAME,BACK-INO,BACK-MAJ:MIN"
+    columns = "NAME,BACK-INO,BACK-MAJ:MIN,BACK-FILE"
     listing = run("losetup", "--json", "--list", "--output", columns)
     device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
     for loop in json.loads(listing or "{}").get("loopdevices", []):
         same_device = "".join(str(loop["back-maj:min"]).split()) == device
-        if same_device and int(loop["back-ino"]) == status.st_ino:
+        # One that is still open keeps a file that is gone, whose inode may be another's by now.
+        gone = str(loop["back-file"]).endswith("(deleted)")
+        if same_device and int(loop["back-ino"]) == status.st_ino and not gone:
             return str(loop["name"])
     return ""
 
@@ -121,12 +123,10 @@ def reveal(dev: Path, name: str, loop: str, serial: str) -> None:
     _link(by_id / f"virtio-{serial[:20]}", f"../../{node.name}")
 
 
-def hide(dev: Path, name: str, loop: str, serial: str) -> None:
-    """Remove the device from a running server's /dev."""
+def hide(dev: Path, name: str, serial: str) -> None:
+    """Remove the device's names from a running server's /dev; the loop device may be used again."""
     for path in (dev / "disk" / "by-id" / f"virtio-{serial[:20]}", dev / name):
         path.unlink(missing_ok=True)
-    if loop:
-        (dev / Path(loop).name).unlink(missing_ok=True)
 
 
 def _link(path: Path, target: str) -> None:

@@ -249,8 +249,7 @@ class LxcDriver(driver.ComputeDriver):
         volume = _Volume(connection_info, mountpoint)
         container = self._container(instance)
         if container.running:
-            loop = disks.attached(volume.file)
-            disks.hide(container.root / "dev", volume.name, loop, volume.serial)
+            disks.hide(container.root / "dev", volume.name, volume.serial)
         disks.detach(volume.file)
         with contextlib.suppress(FileNotFoundError):
             kept = [
