@@ -26,7 +26,7 @@ BOOT_TRIES = 120
 
 # Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
 # what it waited for. Each command of a script has half an hour (userdata/lib/messages.sh).
-SCRIPT_SECONDS = 3 * 60 * 60
+SCRIPT_SECONDS = 4 * 60 * 60
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,8 +80,10 @@ def test_the_active_gateway_hands_over_before_it_goes(gateways: Gateways) -> Non
     assert gateways.hand_over(active="old", following="other") == (
         "demo-gateway-0 gave the floating IP to another gateway\n"
     )
-    [stopped] = gateways.lines("stopped")
+    stopped, started = gateways.lines("stopped")
     assert stopped.endswith("systemctl stop keepalived.service")
+    # A server that is not deleted after all must not stay without it.
+    assert started.endswith("--on-active=60s systemctl start keepalived.service")
     # Without the delay the answer was lost on the lab: the address had moved.
     assert "--on-active=300ms" in stopped
 

@@ -28,7 +28,7 @@ wait_for_security_updates() {
   [[ -e $updates ]] || return 0
   flock --nonblock "$updates" true && return
   log "security updates are being installed: waiting for them"
-  flock --timeout "${UPDATES_TIMEOUT:-3600}" "$updates" true ||
+  flock --timeout "${UPDATES_TIMEOUT:-1800}" "$updates" true ||
     die "the security updates did not end: journalctl -u openstack-kubernetes-updates"
 }
 
