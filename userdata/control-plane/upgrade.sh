@@ -24,9 +24,8 @@ upgrade() {
   newest=$(printf '%s\n' "$running" "$KUBERNETES_VERSION" | sort -V | tail -n 1)
   [[ $newest == "$KUBERNETES_VERSION" ]] ||
     die "this control plane runs $running: Kubernetes cannot go back to $KUBERNETES_VERSION"
-  # Of an interrupted upgrade: this control plane works without them, but not on a full disk.
-  remove_kubeadm_copies
   wait_for_own_api
+  remove_kubeadm_copies # of an interrupted upgrade: this control plane works without them
   need_room_for_copy
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
