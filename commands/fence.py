@@ -185,14 +185,18 @@ def fence(
         return
     if taints is None:
         return
-    if all(each["key"] != OUT_OF_SERVICE for each in taints):
+    said_by_a_person = any(each["key"] == OUT_OF_SERVICE for each in taints)
+    if not said_by_a_person:
         stop_server()
         print(f"{name} does not answer: its server is stopped")
-    else:
-        remove_server()
     try:
         node.take_out_of_service()
         left = until_empty(node.left, LEAVE_SECONDS, pause=2)
+        if said_by_a_person:
+            # Not before the cluster has asked for its volumes: the cloud controller deletes the Node
+            # of a server that is gone, and then they are asked for minutes later.
+            remove_server()
+            left = until_empty(node.left, LEAVE_SECONDS, pause=2)
         if left:
             print(f"still recorded on {name}, whose server does not run: {', '.join(left)}")
         node.delete()

@@ -197,7 +197,7 @@ def test_the_word_of_a_person_is_enough(run: Callable[..., int]) -> None:
     dead(TAINT)
     assert run(Nova(stops=False)) == 0
     # Nova frees the volumes of a server without its hypervisor only when it deletes the server.
-    assert Api.log == ["delete the server", "taint", "delete the Node"]
+    assert Api.log == ["taint", "delete the server", "delete the Node"]
 
 
 def test_a_node_that_was_drained_keeps_its_server_running(run: Callable[..., int]) -> None:
