@@ -193,8 +193,8 @@ def fence(
         node.take_out_of_service()
         left = until_empty(node.left, LEAVE_SECONDS, pause=2)
         if said_by_a_person:
-            # Not before the cluster has asked for its volumes: the cloud controller deletes the Node
-            # of a server that is gone, and then they are asked for minutes later.
+            # Not before the cluster has asked for its volumes: the cloud controller deletes the
+            # Node of a server that is gone, and then they are asked for minutes later.
             remove_server()
             left = until_empty(node.left, LEAVE_SECONDS, pause=2)
         if left:
