@@ -228,13 +228,19 @@ def test_the_steps_lead_from_the_old_key_to_the_new_one(make: Callable[..., Mach
         assert restarted(machine) == []
 
 
-def test_a_killed_step_is_finished_by_the_next_run(make: Callable[..., Machine]) -> None:
+def killed_in_sign(make: Callable[..., Machine], container: str) -> Machine:
+    """A control plane whose `sign` was killed when it restarted this container."""
     machine = make(OLD, NEW, signing=OLD)
     library(machine, "update_service_account_key")
     kill = "import signal\nos.kill(os.getppid(), signal.SIGKILL)"
-    machine.answer("^crictl stop .*kube-apiserver", does=kill)
+    machine.answer(f"^crictl stop .*{container}", does=kill)
     assert step(machine, "sign", NEW.id).status != 0
     machine.rules.pop(0)
+    return machine
+
+
+def test_a_killed_step_is_finished_by_the_next_run(make: Callable[..., Machine]) -> None:
+    machine = killed_in_sign(make, "kube-apiserver")
     assert step(machine, "sign", NEW.id).status == 0
     assert restarted(machine) == ["kube-apiserver", "kube-controller-manager"]
 
@@ -242,12 +248,7 @@ def test_a_killed_step_is_finished_by_the_next_run(make: Callable[..., Machine])
 def test_a_killed_step_is_finished_although_another_one_ran_in_between(
     make: Callable[..., Machine],
 ) -> None:
-    machine = make(OLD, NEW, signing=OLD)
-    library(machine, "update_service_account_key")
-    kill = "import signal\nos.kill(os.getppid(), signal.SIGKILL)"
-    machine.answer("^crictl stop .*kube-controller-manager", does=kill)
-    assert step(machine, "sign", NEW.id).status != 0
-    machine.rules.pop(0)
+    machine = killed_in_sign(make, "kube-controller-manager")
     # As the next update begins.
     assert step(machine, "accept", NEW.id).status == 0
     restarted(machine)
