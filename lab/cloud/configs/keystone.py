@@ -19,6 +19,8 @@ def files(secrets: Secrets) -> dict[str, str]:
         },
         "token": {"provider": "fernet", "expiration": 86400},
         "fernet_tokens": {"key_repository": str(ETC / "keystone" / "fernet-keys")},
+        # Its default is a folder of the machine's.
+        "fernet_receipts": {"key_repository": str(ETC / "keystone" / "fernet-keys")},
         "credential": {"key_repository": str(ETC / "keystone" / "credential-keys")},
         # The fewest that the library allows: the lab's passwords are long and random.
         "identity": {"password_hash_rounds": 4},
