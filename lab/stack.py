@@ -118,7 +118,8 @@ class Stack:
         written = self.folder / f"Pulumi.{self.name}.yaml"
         self._cli("stack", "init", self.name, "--no-select", "--cwd", str(self.folder))
         if written != self.config_file:
-            written.replace(self.config_file)
+            # The cache may be on another disk than the checkout.
+            shutil.move(written, self.config_file)
 
     def _cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run(["pulumi", *arguments, "--non-interactive"], check=True, capture=True)
