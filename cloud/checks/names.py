@@ -1,4 +1,4 @@
-"""Names that the cloud does not have, and those that were probably meant."""
+"""Names that the cloud does not have, or has more than once, and those that were probably meant."""
 
 from collections.abc import Collection, Iterator
 
@@ -28,3 +28,9 @@ def some(names: Collection[str]) -> str:
     first = sorted(names)[:_NAMES_SHOWN]
     more = len(names) - len(first)
     return ", ".join(first) + (f" and {more} more" if more else "")
+
+
+def ambiguous(key: str, name: str, count: int, what: str) -> Iterator[Fault]:
+    """A fault if more than one thing has the name that should tell it apart."""
+    if count > 1:
+        yield Fault(key, name, f"is the name of {count} {what}; rename all but one")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-from cloud.checks.names import instead, some, unknown
+from cloud.checks.names import ambiguous, instead, some, unknown
 from cloud.facts import Facts, Subnet
 from config.errors import Fault
 from config.models.cluster import Cluster
@@ -35,9 +35,7 @@ def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     wanted = cluster.external_network
     external = {network.name for network in facts.networks if network.external}
     count = sum(network.external and network.name == wanted for network in facts.networks)
-    if count > 1:
-        problem = f"is the name of {count} external networks; rename all but one"
-        yield Fault("externalNetwork", wanted, problem)
+    yield from ambiguous("externalNetwork", wanted, count, "external networks")
     if wanted not in external and any(n.name == wanted for n in facts.networks):
         hint = instead(wanted, external, "external network")
         yield Fault("externalNetwork", wanted, f"is not an external network; {hint}")
@@ -52,16 +50,14 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     networks = [network for network in facts.networks if network.name == wanted.network]
     names = {network.name for network in facts.networks}
     yield from unknown("existingNetwork.network", wanted.network, names, "network")
-    if len(networks) > 1:
-        problem = f"is the name of {len(networks)} networks; rename all but one"
-        yield Fault("existingNetwork.network", wanted.network, problem)
+    yield from ambiguous("existingNetwork.network", wanted.network, len(networks), "networks")
     if len(networks) != 1 or facts.subnets is None:
         return
     subnets = [s for s in facts.subnets if s.network_id == networks[0].id]
     count = sum(subnet.name == wanted.subnet for subnet in subnets)
+    what = f"IPv4 subnets of {wanted.network}"
+    yield from ambiguous("existingNetwork.subnet", wanted.subnet, count, what)
     if count > 1:
-        problem = f"is the name of {count} IPv4 subnets of {wanted.network}; rename all but one"
-        yield Fault("existingNetwork.subnet", wanted.subnet, problem)
         return
     of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloud.checks.names import unknown
+from cloud.checks.names import ambiguous, unknown
 from cloud.facts import Facts, Flavor, Image
 from cloud.roles import Role, roles
 from config.errors import Fault
@@ -42,11 +42,7 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
         yield Fault(image_key, servers.image, "is not active: the upload is unfinished, or failed")
     # Without a boot volume, the provider refuses two, whatever their state.
     elif len(named) > 1 and servers.volume is None:
-        yield Fault(
-            image_key,
-            servers.image,
-            f"is the name of {len(named)} images; rename all but one",
-        )
+        yield from ambiguous(image_key, servers.image, len(named), "images")
     flavor = (flavors or {}).get(servers.flavor)
     if flavor and role.path == "controlPlane":
         yield from _fits_kubeadm(cluster, flavor_key, flavor)
