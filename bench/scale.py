@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from bench.figures import Figures, end_cleanly, processor_seconds, seconds
+from bench.hollow.machine import addresses
 from bench.up import unchanged
 from lab import image, settings
 from lab.cloud import inside, namespace
@@ -24,6 +24,7 @@ from lab.cloud.layout import EXTERNAL_NETWORK
 from lab.image import versions
 from lab.paths import PROJECT
 from tests.lab.cluster import UP, Cluster, openstack, run
+from tests.lab.ssh_host import make_key
 from tests.smoke.live import until
 
 NAME = "scale"
@@ -56,7 +57,7 @@ def network() -> Iterator[str]:
 
 @contextlib.contextmanager
 def place(bridge: str) -> Iterator[str]:
-    """A network namespace at this bridge, in which nobody else changes addresses."""
+    """A network namespace at this bridge, in which no one else changes addresses."""
     until(lambda: run("ip", "link", "show", bridge), "the network's bridge", 60)
     run("ip", "netns", "add", NAME)
     try:
@@ -74,13 +75,10 @@ def place(bridge: str) -> Iterator[str]:
 def hollow_machines(where: str, count: int, folder: Path) -> Iterator[list[dict[str, Any]]]:
     """Run them in this network namespace; yields them as the configuration names machines."""
     for key in ("host", "login"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", folder / key],
-            check=True,
-        )
-    addresses = [str(ip_address(FIRST) + number) for number in range(count)]
+        make_key(folder, key)
+    places = addresses(FIRST, count)
     length = SUBNET.partition("/")[2]
-    batch = "".join(f"address add {address}/{length} dev {DEVICE}\n" for address in addresses)
+    batch = "".join(f"address add {address}/{length} dev {DEVICE}\n" for address in places)
     run("ip", "-n", where, "-batch", "-", stdin=batch)
     options = {
         "--first": FIRST,
@@ -103,7 +101,7 @@ def hollow_machines(where: str, count: int, folder: Path) -> Iterator[list[dict[
             host_key = (folder / "host.pub").read_text().strip()
             yield [
                 {"name": f"hollow-{number}", "address": address, "hostKey": host_key}
-                for number, address in enumerate(addresses)
+                for number, address in enumerate(places)
             ]
         finally:
             machines.terminate()

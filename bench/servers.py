@@ -14,6 +14,7 @@ from typing import Any
 import openstack
 
 from lab.cloud.layout import EXTERNAL_NETWORK
+from tests.lab.ssh_host import make_key
 
 CIDR = "10.77.0.0/24"
 SSH_SECONDS = 300.0
@@ -129,9 +130,7 @@ class Servers(AbstractContextManager["Servers"]):
             self.ssh_config.write_text(text)
 
     def _make_keypair(self) -> None:
-        key = f"{self._folder.name}/key"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-        public = Path(f"{key}.pub").read_text()
+        public = make_key(Path(self._folder.name)).with_suffix(".pub").read_text()
         self._cloud.compute.create_keypair(name=self.name, public_key=public)
         self._undo.insert(0, lambda: self._cloud.compute.delete_keypair(self.name))
 

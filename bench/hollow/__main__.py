@@ -5,24 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import ipaddress
 import resource
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import asyncssh
 
-from bench.hollow.machine import Machine
+from bench.hollow.machine import Machine, addresses
 
 # Each has an SSH port, a kubelet, and connections to the API.
 FILES_EACH = 16
-
-
-def addresses(first: str, count: int) -> Iterator[str]:
-    """The addresses of so many machines."""
-    start = ipaddress.ip_address(first)
-    return (str(start + number) for number in range(count))
 
 
 async def listen(machine: Machine, host_key: Path, authorized: Path) -> asyncssh.SSHAcceptor:

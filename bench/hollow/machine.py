@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import ipaddress
 import re
 import shlex
 import tarfile
@@ -21,6 +22,11 @@ from bench.hollow.kubelet import Identity, Kubelet
 CONFIGURE = re.compile(r"\bbash \./worker/worker\.sh configure\b")
 WORKER = re.compile(r"^sudo -n \S+/worker/worker\.sh (\w+)$")
 UNKNOWN = 127
+
+
+def addresses(first: str, count: int) -> list[str]:
+    """The addresses of so many machines."""
+    return [str(ipaddress.ip_address(first) + number) for number in range(count)]
 
 
 class Machine:
@@ -107,7 +113,7 @@ class Machine:
         return dict(line.split("=", 1) for line in lines)
 
     def identity(self) -> Identity:
-        """Who it is as a node, by the files that it was sent."""
+        """The node that it becomes, by the files that it was sent."""
         environment = self._environment()
         registration = next(
             document["nodeRegistration"]

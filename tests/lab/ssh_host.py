@@ -22,10 +22,11 @@ def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE)
     raise AssertionError(f"{what}: not within {patience:.0f} s")
 
 
-def make_key(folder: Path) -> Path:
-    """Make a new SSH key; its public half is next to it."""
-    key = folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+def make_key(folder: Path, name: str = "key") -> Path:
+    """Make a new SSH key without a comment; its public half is next to it."""
+    key = folder / name
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]
+    subprocess.run(command, check=True)
     return key
 
 

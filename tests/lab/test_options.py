@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from lab import image, settings
 from lab.cloud.layout import EXTERNAL_NETWORK
 from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.lab.login_keys import opened_by
+from tests.lab.ssh_host import make_key
 
 NAME = "options"
 SITE = "site"
@@ -38,10 +38,7 @@ class Site:
 
 def keypair(folder: Path, name: str) -> tuple[str, str]:
     """Make a new SSH key; returns its private and its public half."""
-    file = folder / name
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)], check=True
-    )
+    file = make_key(folder, name)
     return file.read_text(), file.with_suffix(".pub").read_text().strip()
 
 
