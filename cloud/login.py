@@ -222,7 +222,7 @@ def resolve(login: CloudLogin) -> CloudRegion:
 
 
 def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, str]:
-    """What the provider takes from the environment because the entry of clouds.yaml lacks it.
+    """Settings that the provider takes from the environment because the entry lacks them.
 
     Its library (gophercloud, clientconfig.v3auth) does so for each field.
 

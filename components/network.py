@@ -158,7 +158,7 @@ class Network(pulumi.ComponentResource):
         return groups
 
     def rules_for(self, address: IPv4Address) -> list[pulumi.Resource]:
-        """What lets in this machine, which has no port in Neutron."""
+        """The rules that let in this machine, which has no port in Neutron."""
         return [
             made for source, made in self._rules if "/" in source and address in IPv4Network(source)
         ]

@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Who the node is and where its cluster is, from the files that its machine was sent."""
+    """The node and its cluster, as the files that its machine was sent describe them."""
 
     name: str
     address: str
@@ -99,13 +99,12 @@ class Kubelet:
 
     async def _certificate(self, api: Api, request: Request) -> Path:
         """Ask for a certificate, and wait until someone has approved it."""
-        code, answer = await api.call("POST", CSRS, request.document())
-        # A token, or a right, that another API server does not know yet.
         for _ in range(60):
+            code, answer = await api.call("POST", CSRS, request.document())
+            # A token, or a right, that this API server does not know yet.
             if code not in (401, 403):
                 break
             await asyncio.sleep(0.5)
-            code, answer = await api.call("POST", CSRS, request.document())
         made = _created(code, answer)
         while True:
             code, seen = await api.call("GET", f"{CSRS}/{made['metadata']['name']}")

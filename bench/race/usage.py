@@ -50,7 +50,7 @@ class Usage(AbstractContextManager["Usage"]):
 
 
 def _processor_seconds() -> float:
-    """Of the children that have ended, and of those that go on, such as SSH's masters."""
+    """Processor time of the children that have ended, and of those that still run."""
     total = processor_seconds()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Whether a highly available cluster could take another fault, asked of every machine itself."""
+"""The health of a highly available cluster, asked of every machine itself."""
 
 from __future__ import annotations
 

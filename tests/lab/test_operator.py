@@ -264,7 +264,7 @@ def others(
     try:
         yield make
     finally:
-        # What Pulumi has begun in a workspace goes on without the operator.
+        # What Pulumi has begun in a workspace continues without the operator.
         for where, kind in ((operator.NAMESPACE, "deployment"), (operator.CLUSTERS, "statefulset")):
             there = ("--request-timeout=30s", "-n", where)
             hub.kubectl(*there, "scale", kind, "--all", "--replicas=0", check=False)

@@ -37,7 +37,7 @@ def files() -> bytes:
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """A machine that nobody has configured."""
+    """A machine that no one has configured."""
     made = Machine("10.40.4.0")
     yield made
     finished(made.stop())

@@ -101,7 +101,7 @@ def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
 def test_what_an_entry_lacks_comes_from_the_environment_as_for_the_provider(
     clouds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OS_PASSWORD", "of nobody")
+    monkeypatch.setenv("OS_PASSWORD", "unused")
     monkeypatch.setenv("OS_PROJECT_NAME", "shop")
     auth = resolve(login(keys(cloud="lab"), {})).config["auth"]
     assert (auth["password"], auth["project_name"]) == ("hunter2", "shop")

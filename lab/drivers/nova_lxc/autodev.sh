@@ -4,7 +4,7 @@ set -eu
 devices="$(dirname "$LXC_CONFIG_FILE")/devices"
 dev="$LXC_ROOTFS_MOUNT/dev"
 
-# A kubelet holds a raw block volume by a loop device; nobody else would make their nodes in here.
+# A kubelet holds a raw block volume by a loop device; nothing else would make their nodes in here.
 [ -e "$dev/loop-control" ] || mknod -m 660 "$dev/loop-control" c 10 237
 number=0
 while [ "$number" -lt 96 ]; do
