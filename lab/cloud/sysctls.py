@@ -14,6 +14,10 @@ RAISED = {
     # systemd and the kubelet's watchers: the default of 128 is used up by the third server.
     "fs/inotify/max_user_instances": 8192,
     "fs/inotify/max_user_watches": 524288,
+    # One table of neighbours for all namespaces: hundreds of nodes fill the default of 1024.
+    "net/ipv4/neigh/default/gc_thresh1": 8192,
+    "net/ipv4/neigh/default/gc_thresh2": 32768,
+    "net/ipv4/neigh/default/gc_thresh3": 65536,
 }
 # Settings that servers change and that no namespace isolates. Those of the network disappear with
 # the lab's namespace, where the limit of nf_conntrack is read-only.
