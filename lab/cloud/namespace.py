@@ -24,6 +24,12 @@ from lab.cloud.layout import (
 from lab.errors import LabError
 from lab.paths import ensure
 
+# LXC puts servers below the group of process 1. On cgroup v2 it cannot limit them there while that
+# group has processes, as a login's has; only the root may have both.
+JOIN_ROOT_GROUP = (
+    "test ! -e /sys/fs/cgroup/cgroup.controllers || echo 1 >/sys/fs/cgroup/cgroup.procs"
+)
+
 
 def create(command: Sequence[str], *, log: Path, inherited: int) -> subprocess.Popen[bytes]:
     """Start `command` as process 1 of new namespaces; it keeps the descriptor `inherited`."""
@@ -87,6 +93,7 @@ def furnish() -> None:
         f"mount --rbind {RUN}/cgroup /sys/fs/cgroup",
         f"umount -l {RUN}/cgroup",
         f"rmdir {RUN}/cgroup",
+        JOIN_ROOT_GROUP,
         # Files that services leave in /run disappear with the lab.
         "mount -t tmpfs -o mode=755 tmpfs /run",
         "mkdir -p /run/lock /run/netns",

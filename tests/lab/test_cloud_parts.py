@@ -1,4 +1,4 @@
-"""Parts of the cloud, without a running one: no root, no network."""
+"""Parts of the cloud, without a running one and without a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from lab.cloud import configs, install, lock, preflight, supervisor, sysctls
+from lab.cloud import configs, install, lock, namespace, preflight, supervisor, sysctls
 from lab.cloud.layout import DRIVERS, INSTALL, VENV_BIN
 from lab.cloud.secrets import Secrets
 from lab.cloud.units import Unit, plan
@@ -143,6 +143,24 @@ def test_a_setting_that_the_kernel_does_not_restore_is_named(
     monkeypatch.setattr(sysctls, "SYSCTL_BEFORE", tmp_path / "before.json")
     (tmp_path / "before.json").write_text('{"kernel/unprivileged_bpf_disabled": "0"}')
     assert sysctls.restore() == ["kernel/unprivileged_bpf_disabled"]
+
+
+def test_on_cgroup_v2_the_lab_leaves_the_group_of_the_login_that_starts_it() -> None:
+    group = "/sys/fs/cgroup/lab-test"
+    steps = f"""
+        mount -t cgroup2 cgroup2 /sys/fs/cgroup
+        mkdir {group}
+        echo 1 >{group}/cgroup.procs
+        grep ^0:: /proc/1/cgroup
+        {namespace.JOIN_ROOT_GROUP}
+        grep ^0:: /proc/1/cgroup
+        rmdir {group}
+    """
+    namespaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc"]
+    done = subprocess.run(
+        ["unshare", *namespaces, "sh", "-ec", steps], capture_output=True, text=True
+    )
+    assert (done.stdout.split(), done.stderr) == (["0::/lab-test", "0::/"], "")
 
 
 def test_a_waiting_unit_says_what_it_waits_for(
