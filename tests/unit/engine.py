@@ -18,6 +18,7 @@ from typing import Any
 import pulumi
 import yaml
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
+from pulumi.runtime.proto.source_pb2 import StackTrace
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.sync_await import _sync_await
 
@@ -42,6 +43,8 @@ NODES = [
 
 # A failed output leaves copies that no one reads: asyncio reports each after the test's summary.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+# Where each resource is declared is of use to the engine only, and a fifth of the work of a run.
+pulumi.runtime.resource._get_stack_trace = StackTrace
 
 # The least a user must set; the cloud is not asked.
 MINIMAL: Mapping[str, Any] = {
