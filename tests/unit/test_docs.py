@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ FOLDERS = (
 )
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 BY_HAND = (ROOT / "docs/by-hand.md").read_text()
+KEYS = {key.path: key for key in keys()}
 PINNED = {
     name: value
     for name, value in vars(versions).items()
@@ -65,15 +67,14 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_key_that_is_set_exists(page: Path) -> None:
-    known = {key.path: key for key in keys()}
     for path in re.findall(r"pulumi config set(?: --\w+)* '?([\w.\[\]]+)", page.read_text()):
         general = re.sub(r"\[\d+\]", "[]", path)
         names = {general, general.removesuffix("[]")}
         # What is below an object without keys of its own is another program's.
-        above = {path.rpartition(".")[0] for path in known}
-        opaque = (p for p, key in known.items() if key.type == "object" and p not in above)
+        above = {path.rpartition(".")[0] for path in KEYS}
+        opaque = (p for p, key in KEYS.items() if key.type == "object" and p not in above)
         inside = any(general.startswith(f"{path}.") for path in opaque)
-        assert inside or names & (known.keys() | SECRET_KEYS.keys() | {"KEY"}), path
+        assert inside or names & (KEYS.keys() | SECRET_KEYS.keys() | {"KEY"}), path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -135,8 +136,9 @@ def messages(name: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("message", [*messages("troubleshooting.md"), *messages("by-hand.md")])
-def test_each_message_can_be_said(message: str) -> None:
+@cache
+def said() -> str:
+    """All that the program and its scripts can say."""
     folders = ("addons", "cloud", "commands", "components", "config", "userdata")
     sources = [
         each
@@ -145,9 +147,13 @@ def test_each_message_can_be_said(message: str) -> None:
         if each.suffix in (".py", ".sh")
     ]
     # A long text in Python is several literals.
-    said = re.sub(r'"\s+f?"', "", "\n".join(source.read_text() for source in sources))
+    return re.sub(r'"\s+f?"', "", "\n".join(source.read_text() for source in sources))
+
+
+@pytest.mark.parametrize("message", [*messages("troubleshooting.md"), *messages("by-hand.md")])
+def test_each_message_can_be_said(message: str) -> None:
     for part in re.split(r"\.\.\.|\bN\b", message):
-        assert part.strip() in said
+        assert part.strip() in said()
 
 
 @pytest.fixture(scope="module")
