@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.engine import Run, run
 from tests.unit.fleet import Fleet
 from tests.unit.http_servers import certificate
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Run:
+    """The first update of a default cluster."""
+    return run()
 
 
 @pytest.fixture

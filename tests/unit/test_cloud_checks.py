@@ -35,7 +35,7 @@ from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
 from tests.runbooks import runbook
-from tests.unit.engine import run
+from tests.unit.engine import Run
 
 # The machines of the cluster below.
 ROLES = {"gateway": 2, "control-plane": 3, "worker": 2}
@@ -193,8 +193,10 @@ class TestFloatingIp:
         assert self.told("demo-vip") == []
 
     @pytest.mark.parametrize("port", ["demo-vip", None])
-    def test_one_that_the_cluster_made_is_not_taken_for_ones_own(self, port: str | None) -> None:
-        made = run().one("networking/floatingIp:FloatingIp", "demo-gateway").inputs["description"]
+    def test_one_that_the_cluster_made_is_not_taken_for_ones_own(
+        self, fresh: Run, port: str | None
+    ) -> None:
+        made = fresh.one("networking/floatingIp:FloatingIp", "demo-gateway").inputs["description"]
         found = FloatingIp(address=self.ADDRESS, port=port, description=made)
         (line,) = told(replace(CLOUD, floating_ips=(found,)), floatingIp=str(self.ADDRESS))
         assert "is the cluster's own, which an update would release with this key" in line
@@ -596,9 +598,9 @@ class TestQuotas:
         )
         assert {name: n for name, n in needs(cluster(), facts).items() if n} == {}
 
-    def test_a_floating_ip_that_points_at_nothing_yet_is_the_clusters_own(self) -> None:
+    def test_a_floating_ip_that_points_at_nothing_yet_is_the_clusters_own(self, fresh: Run) -> None:
         # As an update leaves it that failed before the VIP's port was there.
-        address = run().one("networking/floatingIp:FloatingIp", "demo-gateway")
+        address = fresh.one("networking/floatingIp:FloatingIp", "demo-gateway")
         own = FloatingIp(
             address=IPv4Address("203.0.113.10"), description=address.inputs["description"]
         )

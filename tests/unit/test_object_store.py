@@ -45,10 +45,9 @@ def users(made: AddonsRun) -> dict[str, Any]:
     return dict(found["accessAccounts"])
 
 
-def test_there_is_none_unless_it_is_asked_for() -> None:
+def test_there_is_none_unless_it_is_asked_for(fresh: Run) -> None:
     assert not [name for name in install().made() if "object-store" in name]
-    nothing = run()
-    assert "objectStore" not in nothing.outputs
+    assert "objectStore" not in fresh.outputs
 
 
 def test_each_cluster_and_pulumi_have_a_user_who_can_make_no_buckets(store: AddonsRun) -> None:

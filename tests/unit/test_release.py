@@ -3,11 +3,8 @@
 import re
 from pathlib import Path
 
-import pulumi
-import pytest
-
 import versions
-from tests.unit.engine import run
+from tests.unit.engine import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,11 +15,8 @@ def test_the_changelog_begins_with_the_version_of_the_program() -> None:
     assert headings[1] == versions.PROGRAM
 
 
-def test_the_stack_says_which_release_updated_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    exported: dict[str, object] = {}
-    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
-    run()
-    assert exported["version"] == versions.PROGRAM
+def test_the_stack_says_which_release_updated_it(fresh: Run) -> None:
+    assert fresh.outputs["version"] == versions.PROGRAM
 
 
 def test_the_last_release_is_a_commit() -> None:

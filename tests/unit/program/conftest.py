@@ -1,16 +1,10 @@
-"""Updates that many tests look at."""
+"""An update that many tests look at."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.unit.engine import NODES, Run, run
-
-
-@pytest.fixture(scope="session")
-def fresh() -> Run:
-    """A first update."""
-    return run()
 
 
 @pytest.fixture(scope="session")

@@ -116,13 +116,12 @@ def test_who_trusts_the_first_authority_only_can_follow_every_rotation() -> None
     assert sent["pki/next/cross-signed.crt"] == f"demo-cluster-ca-3 certificate\n{NEW}"
 
 
-def test_the_cluster_keeps_its_id(updates: list[Run]) -> None:
+def test_the_cluster_keeps_its_id(updates: list[Run], fresh: Run) -> None:
     assert len({each.outputs["clusterId"] for each in updates}) == 1
-    assert updates[0].outputs["clusterId"] == run().outputs["clusterId"]
+    assert updates[0].outputs["clusterId"] == fresh.outputs["clusterId"]
 
 
-def test_a_cluster_without_a_rotation_has_one_generation_and_no_script() -> None:
-    fresh = run()
+def test_a_cluster_without_a_rotation_has_one_generation_and_no_script(fresh: Run) -> None:
     assert fresh.outputs["certificateAuthorities"] == said("done", 1)
     assert SCRIPT not in fresh.all(COMMAND)
     assert not any(name.endswith("-ca-2") for name in fresh.all("SelfSignedCert"))
