@@ -62,6 +62,10 @@ MINIMAL: Mapping[str, Any] = {
 }
 
 
+# The smallest cluster with machines of every role, for what does not depend on their number.
+SMALL: Mapping[str, Any] = {"gatewayCount": 1, "controlPlaneCount": 1, "workerCount": 1}
+
+
 @dataclass(frozen=True)
 class Recorded:
     """One registered resource: what the engine would have been asked for."""

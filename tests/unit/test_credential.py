@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from components.access_rules import access_rules
-from tests.unit.engine import CLUSTER_ID, MINIMAL, Recorded, run
+from tests.unit.engine import CLUSTER_ID, MINIMAL, SMALL, Recorded, run
 
 KIND = "applicationCredential:ApplicationCredential"
 
 
 def credential(**settings: Any) -> Recorded:
-    return run(settings).one(KIND, "demo")
+    return run({**SMALL, **settings}).one(KIND, "demo")
 
 
 def test_there_is_none_where_no_program_logs_in() -> None:
     off = {"cloudControllerManager": {"enabled": False}, "cinderCsi": {"enabled": False}}
-    assert run({"addons": {**MINIMAL["addons"], **off}}).all(KIND) == {}
+    assert run({**SMALL, "addons": {**MINIMAL["addons"], **off}}).all(KIND) == {}
 
 
 def allowed(service: str, method: str, path: str, *, load_balancers: bool = False) -> bool:

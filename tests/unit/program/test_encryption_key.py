@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.unit.engine import COMMAND, NODES, Run, command, file_of, files, node_env, run
+from tests.unit.engine import COMMAND, NODES, SMALL, Run, command, file_of, files, node_env, run
 from tests.unit.program.settings import ENCRYPTION_KEY
 
 
 def test_control_planes_can_read_encrypted_secrets_even_without_encryption() -> None:
     for encrypt, first in ((True, "secretbox"), (False, "identity")):
-        configure = command(run({"encryptionAtRest": encrypt}), "demo-control-plane-0-configure")
+        made = run({**SMALL, "encryptionAtRest": encrypt})
+        configure = command(made, "demo-control-plane-0-configure")
         document = yaml.safe_load(file_of(configure, "encryption.yaml"))
         assert list(document["resources"][0]["providers"][0]) == [first]
 

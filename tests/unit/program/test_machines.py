@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from tests.unit.engine import NODES, SERVER, Run, command, node_env, run, server
+from tests.unit.engine import NODES, SERVER, SMALL, Run, command, node_env, run, server
 from tests.unit.program.settings import METAL
 
 
@@ -29,12 +29,13 @@ def test_a_node_has_the_time_of_the_configuration() -> None:
 
 def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:
     for count in (1, 3):
-        settings = node_env(command(run({"gatewayCount": count}), "demo-gateway-0-configure"))
+        made = run({**SMALL, "gatewayCount": count})
+        settings = node_env(command(made, "demo-gateway-0-configure"))
         assert settings["GATEWAY_PLACES"] == "'10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14'"
 
 
 def test_another_floating_ip_takes_the_place_of_the_one_before_it() -> None:
-    made = run({"floatingIp": "198.51.100.8"})
+    made = run({**SMALL, "floatingIp": "198.51.100.8"})
     [association] = made.all("networking/floatingIpAssociate:FloatingIpAssociate").values()
     assert association.inputs["floatingIp"] == "198.51.100.8"
     assert association.delete_before_replace
@@ -43,9 +44,8 @@ def test_another_floating_ip_takes_the_place_of_the_one_before_it() -> None:
 
 @pytest.mark.parametrize("zone", ["example.org", "example.org."])
 def test_the_record_is_in_the_zone_whether_or_not_its_key_ends_with_a_dot(zone: str) -> None:
-    record = run({"dns": {"zone": zone, "name": "k8s"}}).one(
-        "dns/recordSet:RecordSet", "demo-gateway"
-    )
+    made = run({**SMALL, "dns": {"zone": zone, "name": "k8s"}})
+    record = made.one("dns/recordSet:RecordSet", "demo-gateway")
     assert record.inputs["zoneId"] == "example.org.-id"
     assert record.inputs["name"] == "k8s.example.org."
 
@@ -86,7 +86,7 @@ def test_an_existing_machine_joins_without_a_server() -> None:
 
 
 def test_a_server_can_boot_from_a_volume() -> None:
-    booted = run({"worker": {"volume": {"size": 20, "type": "fast"}}})
+    booted = run({**SMALL, "worker": {"volume": {"size": 20, "type": "fast"}}})
     disk = server(booted, "demo-worker-0").inputs["blockDevices"][0]
     assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "node-image-id")
     assert "imageName" not in server(booted, "demo-worker-0").inputs

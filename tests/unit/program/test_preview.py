@@ -24,6 +24,7 @@ from tests.unit.engine import (
     MINIMAL,
     NODES,
     SERVER,
+    SMALL,
     files,
     node_env,
     run,
@@ -83,14 +84,15 @@ def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
     monkeypatch.setattr("cloud.check", lambda _: frozenset(there))
     # With the checks on, a preview asks the API whether it is there.
     monkeypatch.setattr("components.addons.when_it_answers", lambda kubeconfig: kubeconfig)
+    checked = {**SMALL, "cloudChecks": True}
     with pytest.raises(ConfigError, match=r"clusterName = demo: .* of this name, demo-0badcafe;"):
-        run({"cloudChecks": True}, preview=True)
+        run(checked, preview=True)
     # One that lives already cannot change its name any more.
-    assert run({"cloudChecks": True}, existing=NODES, preview=True).resources
+    assert run(checked, existing=NODES, preview=True).resources
     # Servers of its own, by an update that failed.
     there.clear()
     there.add(CLUSTER_ID)
-    assert run({"cloudChecks": True}, preview=True).resources
+    assert run(checked, preview=True).resources
     # Before its first update it has no ID.
     with pytest.raises(ConfigError, match=CLUSTER_ID):
         refused_changes.check_cluster_id(
@@ -99,16 +101,17 @@ def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
 
 
 def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
-    own = {"sshPrivateKey": "new key"}
+    own = {**SMALL, "sshPrivateKey": "new key"}
+    secret = ["sshPrivateKey"]
     with pytest.raises(
         ConfigError, match="sshPrivateKey: this is not the text of the key"
     ) as error:
-        run(own, secret=own, existing=NODES, ssh_key="old key\n", preview=True)
+        run(own, secret=secret, existing=NODES, ssh_key="old key\n", preview=True)
     assert "see 'Your own SSH key' in docs" in str(error.value)
     assert runbook("Your own SSH key")
-    assert run(own, secret=own, existing=NODES, ssh_key="new key\n", preview=True).resources
-    assert run(own, secret=own, existing=NODES, ssh_key="old key\n").resources
-    assert run(own, secret=own, preview=True).resources
+    assert run(own, secret=secret, existing=NODES, ssh_key="new key\n", preview=True).resources
+    assert run(own, secret=secret, existing=NODES, ssh_key="old key\n").resources
+    assert run(own, secret=secret, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):
         refused_changes.check_ssh_key("sum of the old one", UNKNOWN)

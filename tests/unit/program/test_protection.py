@@ -13,6 +13,7 @@ from tests.unit.engine import (
     GATEWAYS,
     NODES,
     SERVER,
+    SMALL,
     Run,
     command,
     node_env,
@@ -31,10 +32,10 @@ def test_a_living_cluster_keeps_its_name() -> None:
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -> None:
     etcd_volume = {"controlPlane": {"etcdVolume": {"size": 10}}}
-    made_with = run(etcd_volume).outputs["immutableSettings"]
+    made_with = run({**SMALL, **etcd_volume}).outputs["immutableSettings"]
 
     def update(more: Mapping[str, object], made_with: Mapping[str, str] | None) -> Run:
-        return run(more, existing=NODES, made_with=made_with, preview=preview)
+        return run({**SMALL, **more}, existing=NODES, made_with=made_with, preview=preview)
 
     with pytest.raises(
         ConfigError, match=r"hostCidr = 10\.9\.0\.0/22: the cluster was created with 10\.8"
@@ -47,48 +48,72 @@ def test_a_living_cluster_keeps_what_its_machines_cannot_change(preview: bool) -
     assert update({"hostCidr": "10.9.0.0/22"}, None).all(SERVER)
 
 
-EXISTING = {"existingNetwork": {"network": "office", "subnet": "office-1"}}
+# As the first update chose it, and what that one noted.
+NETWORKS: Mapping[str, Mapping[str, object]] = {
+    "own": {},
+    "existing": {"existingNetwork": {"network": "office", "subnet": "office-1"}},
+}
+
+
+@pytest.fixture(scope="module")
+def noted() -> Mapping[str, Mapping[str, str]]:
+    """The output `immutableSettings` of a cluster in each of the networks."""
+    return {
+        name: run({**SMALL, **network}).outputs["immutableSettings"]
+        for name, network in NETWORKS.items()
+    }
+
+
+@pytest.mark.parametrize("preview", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_living_cluster_may_stay_in_its_network(
+    noted: Mapping[str, Mapping[str, str]], network: str, preview: bool
+) -> None:
+    same = {**SMALL, **NETWORKS[network]}
+    assert run(same, existing=NODES, made_with=noted[network], preview=preview).all(SERVER)
 
 
 @pytest.mark.parametrize("preview", [True, False])
 @pytest.mark.parametrize(
-    ("made_with", "update", "told"),
+    ("network", "update", "told"),
     [
         (
-            EXISTING,
+            "existing",
             {"existingNetwork": {"network": "lab", "subnet": "lab-1"}},
             r"existingNetwork\.network = lab: the cluster was created in the network office-id",
         ),
         (
-            EXISTING,
+            "existing",
             {},
             r"existingNetwork\.network: the cluster was created in the network office-id",
         ),
         (
-            {},
-            EXISTING,
+            "own",
+            NETWORKS["existing"],
             r"existingNetwork\.network = office: the cluster was created in a network of its own",
         ),
         (
-            {},
+            "own",
             {"externalNetwork": "dmz"},
             r"externalNetwork = dmz: the cluster was created in the network public-id",
         ),
     ],
 )
 def test_a_living_cluster_keeps_its_networks_without_the_cloud_checks(
-    made_with: Mapping[str, object], update: Mapping[str, object], told: str, preview: bool
+    noted: Mapping[str, Mapping[str, str]],
+    network: str,
+    update: Mapping[str, object],
+    told: str,
+    preview: bool,
 ) -> None:
-    noted = run(made_with).outputs["immutableSettings"]
-    assert run(made_with, existing=NODES, made_with=noted, preview=preview).all(SERVER)
     with pytest.raises(ConfigError, match=told):
-        run(update, existing=NODES, made_with=noted, preview=preview)
+        run({**SMALL, **update}, existing=NODES, made_with=noted[network], preview=preview)
 
 
 def test_a_control_plane_does_not_leave_the_zone_of_its_etcd_volume() -> None:
     def update(zones: list[str], before: Mapping[str, str], count: int = 3) -> Mapping[str, str]:
         etcd_volume = {"etcdVolume": {"size": 10}, "availabilityZones": zones}
-        keys = {"controlPlane": etcd_volume, "controlPlaneCount": count}
+        keys = {**SMALL, "controlPlane": etcd_volume, "controlPlaneCount": count}
         made: Mapping[str, str] = run(keys, existing=NODES, made_with=before).outputs[
             "immutableSettings"
         ]
@@ -120,22 +145,23 @@ def test_an_image_or_flavor_change_is_never_an_in_place_rebuild(fresh: Run) -> N
         assert {"flavorName", "imageName", "blockDevices"} <= set(each.ignore_changes)
 
 
-def test_only_another_name_or_boot_volume_in_the_configuration_replaces_a_server(
-    fresh: Run,
-) -> None:
-    def triggers(made: Run) -> dict[str, str]:
-        return {name: each.replacement_trigger for name, each in made.all(SERVER).items()}
+def test_only_another_name_or_boot_volume_in_the_configuration_replaces_a_server() -> None:
+    def triggers(**worker: Any) -> dict[str, str]:
+        servers = run({**SMALL, "worker": worker}).all(SERVER)
+        return {name: each.replacement_trigger for name, each in servers.items()}
 
     def replaced(**worker: Any) -> set[str]:
-        after = triggers(run({"worker": worker}))
-        return {name for name, trigger in triggers(fresh).items() if after[name] != trigger}
+        after = triggers(**worker)
+        return {name for name, trigger in before.items() if after[name] != trigger}
 
-    workers = {name for name in triggers(fresh) if "worker" in name}
+    before = triggers()
+    workers = {name for name in before if "worker" in name}
+    assert workers
     assert replaced() == set()
     assert replaced(image="another") == workers
     assert replaced(flavor="another") == workers
     assert replaced(volume={"size": 20}) == workers
-    one, other = (triggers(run({"worker": {"volume": {"size": size}}})) for size in (20, 21))
+    one, other = (triggers(volume={"size": size}) for size in (20, 21))
     assert {name for name in one if one[name] != other[name]} == workers
 
 
@@ -198,7 +224,7 @@ def protected(of: Run) -> set[str]:
     ],
 )
 def test_nothing_that_cannot_be_made_again_is_deleted(more: dict[str, object], anchor: str) -> None:
-    keys = {"controlPlaneCount": 1, "controlPlane": {"etcdVolume": {"size": 10}}, **more}
+    keys = {**SMALL, "controlPlane": {"etcdVolume": {"size": 10}}, **more}
     assert protected(run(keys)) == {*NEVER_DELETED, anchor}
     assert protected(run({**keys, "deletionProtection": False})) == set()
 
@@ -217,7 +243,7 @@ def test_a_destroy_stops_before_its_first_deletion() -> None:
     assert free == set()
 
 
-def test_volumes_are_marked_while_the_api_answers() -> None:
+def test_volumes_are_marked_while_the_api_answers(fresh: Run) -> None:
     made = run({"keepVolumes": True})
     keeper = made.one("local:Command", "demo-keep-volumes")
     assert keeper.inputs["delete"].endswith(f"-m commands.keep_volumes {CLUSTER_ID}")
@@ -227,7 +253,7 @@ def test_volumes_are_marked_while_the_api_answers() -> None:
         assert made.waits_for(keeper, server(made, name)), name
     cleanup = made.one("local:Command", "demo-cloud-cleanup").inputs["delete"]
     assert cleanup.endswith(f"-m commands.cloud_cleanup {CLUSTER_ID} --keep-volumes")
-    assert "demo-keep-volumes" not in run().all("local:Command")
+    assert "demo-keep-volumes" not in fresh.all("local:Command")
 
 
 def test_the_cloud_cleanup_on_destroy_has_the_login_of_the_stack() -> None:
