@@ -104,8 +104,9 @@ for _ in range(200):
     time.sleep(0.05)
 """
 
-# These two are called for every line: the shell that starts fastest.
-LOGGER = '#!/bin/sh\nprintf "%s\\n" "$*" >>"${0%/*}/journal"\n'
+# Called for every line of a script: a function, which is no process.
+LOGGER = '() {{ printf "%s\\n" "$*" >>{journal}; }}'
+# Called for every command: the shell that starts fastest.
 SYSTEMD_CAT = '#!/bin/sh\ncat >>"${0%/*}/journal"\n'
 
 
@@ -151,9 +152,8 @@ class Machine:
         (self.fakes / "fake").chmod(0o755)
         for name in FAKED:
             (self.fakes / name).symlink_to("fake")
-        for name, text in {"logger": LOGGER, "systemd-cat": SYSTEMD_CAT}.items():
-            (self.fakes / name).write_text(text)
-            (self.fakes / name).chmod(0o755)
+        (self.fakes / "systemd-cat").write_text(SYSTEMD_CAT)
+        (self.fakes / "systemd-cat").chmod(0o755)
         self.rules: list[dict[str, Any]] = []
         self.environment: dict[str, str] = {}
         for path, text in {
@@ -257,6 +257,7 @@ class Machine:
             check=False,
             env={
                 "PATH": f"{self.fakes}:{os.environ['PATH']}",
+                "BASH_FUNC_logger%%": LOGGER.format(journal=shlex.quote(f"{self.fakes}/journal")),
                 "OPENSTACK_KUBERNETES_ROOT": str(self.root),
                 "WAIT_PAUSE": "0.05",
                 "MEMBERS_TIMEOUT": "1",
