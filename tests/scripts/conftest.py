@@ -144,9 +144,10 @@ class Machine:
         self.root = base / "root"
         self.folder = base / "folder"
         self.fakes = base / "fakes"
-        for folder in (self.root, self.folder, self.fakes):
+        for folder in (self.root, self.fakes):
             folder.mkdir()
-        shutil.copytree(USERDATA, self.folder, copy_function=shutil.copy, dirs_exist_ok=True)
+        # A quarter of the work of shutil.copytree.
+        subprocess.run(["cp", "-r", "--preserve=mode", USERDATA, self.folder], check=True)
         self.write("install/install.sh", '#!/bin/bash\nkubeadm fake-install "$@"\n')
         shutil.copy(FAKE, self.fakes / "fake")
         (self.fakes / "fake").chmod(0o755)
