@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from commands.private_file import write_private
 from lab.cloud import inside, namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
@@ -192,9 +194,10 @@ class Cluster:
     def ssh_key(self) -> Path:
         """File with the SSH key of the machines."""
         key = self.stack.folder / "ssh_key"
-        key.touch(mode=0o600)
-        key.write_text(self.stack.outputs()["sshPrivateKey"])
-        return key
+        # Another thread may be reading it.
+        new = key.with_name(f"{key.name}.{threading.get_ident()}")
+        write_private(new, self.stack.outputs()["sshPrivateKey"])
+        return new.rename(key)
 
     def ssh(self, node: str, command: str) -> str:
         """Run a command on a node, through the active gateway; returns its standard output."""
