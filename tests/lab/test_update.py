@@ -86,7 +86,7 @@ def kept(cluster: Cluster) -> dict[tuple[str, str], str]:
     return {
         (each["type"], each["id"]): each["urn"].rpartition("::")[2]
         for each in resources(cluster)
-        if (each["type"], each["inputs"].get("name")) != REPLACED
+        if (each["type"], each.get("inputs", {}).get("name")) != REPLACED
         and (each["type"] in KEPT_KINDS or each["urn"].endswith(MEMBERSHIP))
         # Of no use to a server that runs; new ones boot with keys that are no resources.
         and not each["urn"].endswith("-one-time-host-key")
