@@ -55,8 +55,10 @@ def remember() -> None:
 def raise_limits() -> None:
     """Raise the settings that are too low."""
     for name, least in RAISED.items():
-        if int((PROC / name).read_text()) < least:
-            (PROC / name).write_text(str(least))
+        # Only the machine's own network namespace has those of the network.
+        with contextlib.suppress(FileNotFoundError):
+            if int((PROC / name).read_text()) < least:
+                (PROC / name).write_text(str(least))
 
 
 def restore() -> list[str]:

@@ -119,8 +119,7 @@ def test_settings_that_were_raised_or_changed_by_servers_are_restored(
 ) -> None:
     watches, panic = (tmp_path / n for n in ("fs/inotify/max_user_watches", "kernel/panic"))
     instances = tmp_path / "fs/inotify/max_user_instances"
-    low = {tmp_path / name: 128 for name in sysctls.RAISED}
-    for path, value in {**low, watches: 999_999, panic: 0}.items():
+    for path, value in ((watches, 999_999), (panic, 0), (instances, 128)):
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(f"{value}\n")
     monkeypatch.setattr(sysctls, "PROC", tmp_path)
