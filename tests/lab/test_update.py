@@ -46,8 +46,6 @@ KEPT_KINDS = (
     "tls:index/privateKey:PrivateKey",
     "random:index/randomBytes:RandomBytes",
 )
-# The release candidate's has the cluster's name; since 0.1.0 it has its ID.
-REPLACED = ("openstack:identity/applicationCredential:ApplicationCredential", f"{NAME}-kubernetes")
 # Created when a node joins, deleted by a drain.
 MEMBERSHIP = "-membership"
 
@@ -86,8 +84,7 @@ def kept(cluster: Cluster) -> dict[tuple[str, str], str]:
     return {
         (each["type"], each["id"]): each["urn"].rpartition("::")[2]
         for each in resources(cluster)
-        if (each["type"], each.get("inputs", {}).get("name")) != REPLACED
-        and (each["type"] in KEPT_KINDS or each["urn"].endswith(MEMBERSHIP))
+        if (each["type"] in KEPT_KINDS or each["urn"].endswith(MEMBERSHIP))
         # Of no use to a server that runs; new ones boot with keys that are no resources.
         and not each["urn"].endswith("-one-time-host-key")
     }
