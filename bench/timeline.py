@@ -20,6 +20,7 @@ PARTS = {
     "network": r"^openstack:networking",
     "servers": r"^openstack:compute.*:Instance ",
     "machines boot, first SSH login": r"-host-key$",
+    "scripts copied": r"-scripts$",
     "gateways": r"gateway-\d+-configure$",
     "first control plane": r"control-plane-0-configure$",
     "other control planes": r"control-plane-\d+-configure$",

@@ -8,8 +8,8 @@ import pulumi
 
 import versions
 from addons.image_mirror import mirrored
+from components.packing import environment_file
 from components.pki import Pki
-from components.ssh import environment_file
 from config.models.backup import Backup
 from config.models.cluster import Cluster
 

@@ -18,10 +18,12 @@ from components.kubeadm_files import (
     kubeadm_files,
     kubernetes_files,
 )
+from components.login import send_scripts
 from components.machine import Machine, MachineArgs, server_group
-from components.node import CLUSTER_SCRIPTS, Node, NodeArgs, NodeContext, known_hosts
+from components.node import Node, NodeArgs, NodeContext, known_hosts
+from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
-from components.ssh import Script, connection, environment_file, scripts
+from components.ssh import Script, connection
 from config import ports
 from config.load import Secrets
 from config.models.cluster import Cluster
@@ -96,7 +98,6 @@ class ControlPlane(pulumi.ComponentResource):
             "cluster/api.sh wait",
             target=connection(context.gateway.ssh),
             files={
-                **scripts(*CLUSTER_SCRIPTS),
                 "node.env": environment_file({**context.variables, "NODE_NAME": name}),
                 "kubeconfig": context.gateway_kubeconfig,
             },
@@ -121,7 +122,6 @@ class ControlPlane(pulumi.ComponentResource):
             "cluster/encryption-key.sh rotate",
             target=connection(context.gateway.ssh),
             files={
-                **scripts(*CLUSTER_SCRIPTS),
                 "node.env": environment_file(
                     {
                         **context.variables,
@@ -178,6 +178,7 @@ class ControlPlane(pulumi.ComponentResource):
         context, cluster = self._context, self._context.cluster
         login = machine.login(via=context.gateway.ssh)
         keys = machine.take_newest_keys(login, after=context.gateway.ready)
+        sent = send_scripts(login, after=keys, opts=self._child)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
         volumes = [] if volume is None else [volume]
@@ -189,7 +190,6 @@ class ControlPlane(pulumi.ComponentResource):
                 address=machine.address,
                 provider_id=machine.provider_id,
                 files={
-                    **scripts("cluster", "backup"),
                     **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
                     **kubeadm_files(
                         cluster,
@@ -217,7 +217,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[*keys, *previous, *volumes],
+                configure_after=[sent, *previous, *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,
                 # also those that the last update has created.

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from components.control_plane import ControlPlane, control_plane_addresses
-from components.node import CLUSTER_SCRIPTS, Node, NodeContext, known_hosts
-from components.ssh import Script, connection, environment_file, scripts, together
+from components.node import Node, NodeContext, known_hosts
+from components.packing import environment_file, together
+from components.ssh import Script, connection
 
 
 def script_for_every_node(
@@ -40,7 +41,6 @@ def script_for_every_node(
         f"cluster/{purpose}.sh rotate",
         target=connection(context.gateway.ssh),
         files={
-            **scripts(*CLUSTER_SCRIPTS),
             "node.env": settings.apply(environment_file),
             "nodes": pulumi.Output.all(*(_line(node) for node in nodes)).apply("".join),
             "kubeconfig": context.gateway_kubeconfig,

@@ -9,9 +9,10 @@ import pulumi_openstack as openstack
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.login import MachineLogin
+from components.login import MachineLogin, send_scripts
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import proxy_files, reboot_variables
+from components.packing import environment_file, scripts
 from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
@@ -19,8 +20,6 @@ from components.ssh import (
     Script,
     SshTarget,
     connection,
-    environment_file,
-    scripts,
 )
 from components.user_data import BOOT_FOLDER
 from config import immutable, ports
@@ -74,7 +73,8 @@ class Gateway(pulumi.ComponentResource):
             machine = self._machine(index, shared, group, handovers)
             login = machine.login(to=self._ssh(shared, ports.FIRST_GATEWAY_SSH + index), via=None)
             keys = machine.take_newest_keys(login, after=[association])
-            configured = self._configure(index, login, keys)
+            sent = send_scripts(login, after=keys, opts=self._child)
+            configured = self._configure(index, login, sent)
             # They leave in reverse order, also those that the last update has created.
             previous = [handover for _, handover in handovers[-1:]]
             handovers.append((machine.name, self._handover(machine, [configured, *previous])))
@@ -223,20 +223,19 @@ class Gateway(pulumi.ComponentResource):
         }
 
     def _configure(
-        self, index: int, login: MachineLogin, after: Sequence[pulumi.Resource]
+        self, index: int, login: MachineLogin, scripts_sent: pulumi.Resource
     ) -> pulumi.Resource:
         return Script(
             f"{login.name}-configure",
             "gateway/gateway.sh configure",
             target=connection(login.to),
             files={
-                **scripts("lib", "install", "gateway"),
                 **self._files(index),
                 **proxy_files(self._context.cluster),
             },
             triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=after)
+                self._child, pulumi.ResourceOptions(depends_on=[scripts_sent])
             ),
         )
 

@@ -10,7 +10,8 @@ import pulumi
 from components.context import Context
 from components.key_pair import KeyPair
 from components.login import MachineLogin, login_command
-from components.ssh import loader, pack, scripts
+from components.packing import pack, scripts
+from components.ssh import loader
 
 # Seconds for the host key, which takes one: the machine has booted when it begins.
 HOST_KEY_SECONDS = 300

@@ -1,4 +1,4 @@
-"""The login at a machine, and commands that log in with whichever key the machine knows."""
+"""The login at a machine, what is sent there first, and commands that log in with any key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pulumi
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.ssh import CommandOnCreate, SshTarget
+from components.ssh import CommandOnCreate, SentScripts, SshTarget, connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,21 @@ class MachineLogin:
     machine_id: pulumi.Input[str]
     # Every generation, the first one first; none if they are the machine's own.
     host_keys: Sequence[KeyPair]
+
+
+def send_scripts(
+    login: MachineLogin,
+    *,
+    after: pulumi.Input[Sequence[pulumi.Resource]],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Resource:
+    """The node scripts on a machine, which every script there needs."""
+    return SentScripts(
+        f"{login.name}-scripts",
+        target=connection(login.to, via=login.via),
+        machine_id=login.machine_id,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=after)),
+    )
 
 
 def login_command(

@@ -13,23 +13,18 @@ from components.context import Context
 from components.gateway import Gateway
 from components.login import MachineLogin
 from components.node_folder import node_files
+from components.packing import environment_file, together
 from components.ssh import (
     CommandOnDelete,
     Script,
     SshTarget,
     connection,
-    environment_file,
-    scripts,
-    together,
 )
 from config import ports
 from config.values.kubernetes import seconds
 
 # Seconds that a membership takes at most, in addition to its drain and the wait until it is Ready.
 _MEMBERSHIP_SECONDS = 100 * 60
-
-# Sent to the active gateway, which talks to the cluster.
-CLUSTER_SCRIPTS = ("lib", "cluster")
 
 
 def known_hosts(*machines: SshTarget) -> pulumi.Output[str]:
@@ -132,7 +127,6 @@ class Node:
             f"{args.role}/{args.role}.sh configure",
             target=connection(login.to, via=login.via),
             files={
-                **scripts("lib", "host-key", "install", "node", args.role),
                 **context.files,
                 "node.env": variables.apply(environment_file),
                 **args.files,
@@ -159,7 +153,6 @@ class Node:
             seconds=_MEMBERSHIP_SECONDS + drain + ready,
             target=connection(context.gateway.ssh),
             files={
-                **scripts(*CLUSTER_SCRIPTS),
                 "node.env": pulumi.Output.all(variables, args.provider_id).apply(
                     lambda values: environment_file(
                         {

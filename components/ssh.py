@@ -5,20 +5,14 @@ The only module that imports `pulumi_command`.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import io
 import shlex
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import pulumi
 from pulumi_command import local, remote
 
-USERDATA = Path(__file__).resolve().parent.parent / "userdata"
+from components.packing import pack, script_archive, together
 
 # A machine answers only after its boot and cloud-init. The provider waits 0.1 s, then longer each
 # time, up to 5 s, between two tries: 120 tries are about ten minutes.
@@ -27,6 +21,9 @@ BOOT_TRIES = 120
 # Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
 # what it waited for. Each command of a script has half an hour (userdata/lib/messages.sh).
 SCRIPT_SECONDS = 4 * 60 * 60
+
+# The archive of all scripts, in the home folder of the user who logs in.
+_SENT_SCRIPTS = "openstack-kubernetes-scripts.tar.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,56 +59,23 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
     )
 
 
-def scripts(*folders: str) -> dict[str, str]:
-    """Everything in these folders of `userdata/`, by its path there."""
-    return {name: text for folder in folders for name, text in _scripts(folder).items()}
+def sent_scripts(checksum: str | None = None) -> str:
+    """The commands of a loader that unpack what `SentScripts` has sent, if it has this checksum."""
+    check = f"echo {checksum} {_SENT_SCRIPTS} | sha256sum --check --status && " if checksum else ""
+    return (
+        f"""{check}tar -xzf {_SENT_SCRIPTS} -C "$d" || {{ """
+        """echo "the scripts of the program are not on this machine: """
+        """send them again, with pulumi up --replace '**-scripts'" >&2; exit 1; }; """
+    )
 
 
-@cache
-def _scripts(folder: str) -> dict[str, str]:
-    # Every node has the same ones: each is read once.
-    files = sorted(path for path in (USERDATA / folder).rglob("*") if path.is_file())
-    return {str(path.relative_to(USERDATA)): path.read_text() for path in files}
-
-
-def pack(files: Mapping[str, str]) -> str:
-    """A folder as base64 text of a tar.gz. The same files always give the same text."""
-    archive = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=archive, mode="wb", mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w") as tar,
-    ):
-        for name in sorted(files):
-            content = files[name].encode()
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            entry.mode = 0o600
-            tar.addfile(entry, io.BytesIO(content))
-    return base64.encodebytes(archive.getvalue()).decode()
-
-
-def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
-    """All values as one output, as `Output.all` gives them."""
-    # `Output.all` makes three tasks for each value, plain or not; most of a folder is plain text.
-    plain = {key: value for key, value in values.items() if isinstance(value, str)}
-    later = {key: value for key, value in values.items() if key not in plain}
-    found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
-    return found.apply(lambda those: {**plain, **dict(those)})
-
-
-def environment_file(values: Mapping[str, str | int | bool]) -> str:
-    """`node.env`: KEY='value' lines that a shell reads as plain data."""
-
-    def text(value: str | int | bool) -> str:
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    return "".join(f"{key}={shlex.quote(text(value))}\n" for key, value in sorted(values.items()))
-
-
-def loader(script: str, *, lock: str, seconds: int, turn: str | None = None) -> str:
+def loader(
+    script: str, *, lock: str, seconds: int, turn: str | None = None, unpack: str = ""
+) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
-    The folder lies in memory and is gone when the script ends. The lock makes a run that follows
+    `unpack` are commands that put more into the folder, `$d`. The folder lies in memory and is gone
+    when the script ends. The lock makes a run that follows
     an interrupted one wait for it; `seconds` bounds both. Scripts with the same `turn` run one
     after the other on a machine; who waits ends with its connection, because no one reads it then.
     """
@@ -123,7 +87,8 @@ def loader(script: str, *, lock: str, seconds: int, turn: str | None = None) -> 
     )
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
-        """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; cd "$d"; """
+        """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; """
+        f"""{unpack}cd "$d"; """
         f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -n 9 || {{ "
         "echo another run is at work on this machine: waiting for it to end >&2; "
         f"flock -w {seconds} 9 || {{ echo it did not end within {seconds} s >&2; exit 1; }}; }}; "
@@ -132,12 +97,38 @@ def loader(script: str, *, lock: str, seconds: int, turn: str | None = None) -> 
     return f"sudo -n bash -c {shlex.quote(line)}"
 
 
+class SentScripts(remote.CopyToRemote):
+    """All node scripts on one machine: sent again when one has changed, and to another machine.
+
+    In the folder of each script they would be in the state as well, twice and encrypted. Of a file
+    that is copied, the state has only the checksum.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        target: remote.ConnectionArgs,
+        machine_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        super().__init__(
+            name,
+            connection=target,
+            source=pulumi.FileAsset(script_archive().path),
+            remote_path=_SENT_SCRIPTS,
+            triggers=[machine_id],
+            opts=opts,
+        )
+
+
 class Script(remote.Command):
     """A node script on one machine: runs again when its folder changes, and for each trigger.
 
     `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
-    resource is deleted or replaced; the delete comes first then, and in its `turn`. What the folder
-    holds is secret: it goes through standard input only.
+    resource is deleted or replaced; the delete comes first then, and in its `turn`. What `files`
+    hold is secret: it goes through standard input only. The scripts have been sent to the machine,
+    unless the files contain them: `has_scripts`.
     """
 
     def __init__(
@@ -152,13 +143,20 @@ class Script(remote.Command):
         turn: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
+        has_scripts: bool = False,
     ) -> None:
+        # A delete is that of the last update: the scripts may be newer.
+        create, delete = (
+            ("", "") if has_scripts else (sent_scripts(script_archive().checksum), sent_scripts())
+        )
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(
             name,
             connection=target,
-            create=loader(run, lock=name, seconds=seconds),
-            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn) if on_delete else None,
+            create=loader(run, lock=name, seconds=seconds, unpack=create),
+            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn, unpack=delete)
+            if on_delete
+            else None,
             stdin=packed,
             triggers=list(triggers) or None,
             logging=remote.Logging.NONE,

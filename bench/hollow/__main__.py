@@ -18,7 +18,7 @@ FILES_EACH = 16
 
 
 async def listen(machine: Machine, host_key: Path, authorized: Path) -> asyncssh.SSHAcceptor:
-    """Let this key in, and run what it asks for."""
+    """Let this key in, take files, and run what it asks for."""
 
     async def run(process: asyncssh.SSHServerProcess[bytes]) -> None:
         given = await process.stdin.read()
@@ -33,6 +33,7 @@ async def listen(machine: Machine, host_key: Path, authorized: Path) -> asyncssh
         authorized_client_keys=str(authorized),
         process_factory=run,
         encoding=None,
+        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=machine.home.encode()),
         allow_scp=False,
         line_editor=False,
     )

@@ -18,7 +18,7 @@ import yaml
 
 from bench.hollow.kubelet import Identity, Kubelet
 
-# The folder of the scripts, packed on standard input: components/ssh.py.
+# The settings are packed on standard input, and the scripts were sent before: components/ssh.py.
 CONFIGURE = re.compile(r"\bbash \./worker/worker\.sh configure\b")
 WORKER = re.compile(r"^sudo -n \S+/worker/worker\.sh (\w+)$")
 UNKNOWN = 127
@@ -34,7 +34,9 @@ class Machine:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._home = tempfile.TemporaryDirectory(prefix="hollow-")
+        self._folder = tempfile.TemporaryDirectory(prefix="hollow-")
+        # Where files that it is sent are put.
+        self.home = self._folder.name
         self._files: dict[str, str] = {}
         self._kubelet: Kubelet | None = None
         self._verbs: dict[str, Callable[[bytes], Coroutine[Any, Any, str]]] = {
@@ -65,7 +67,7 @@ class Machine:
         """End it."""
         if self._kubelet is not None:
             await self._kubelet.stop()
-        self._home.cleanup()
+        self._folder.cleanup()
 
     def _configure(self, given: bytes) -> str:
         packed = io.BytesIO(base64.decodebytes(given))
@@ -83,7 +85,7 @@ class Machine:
     async def _join(self, discovery: bytes) -> str:
         token: str = yaml.safe_load(discovery)["users"][0]["user"]["token"]
         await self._reset(b"")
-        kubelet = Kubelet(self.identity(), Path(self._home.name))
+        kubelet = Kubelet(self.identity(), Path(self.home))
         await kubelet.join(token)
         self._kubelet = kubelet
         return "joined\n"

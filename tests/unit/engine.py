@@ -245,11 +245,13 @@ def is_secret(value: Any) -> bool:  # noqa: ANN401
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
-    """The value with its secrets in the clear."""
+    """The value with its secrets in the clear, and with what is in its files."""
     if isinstance(value, dict):
         if pulumi.runtime.rpc._special_sig_key in value:
             return plain(value["value"])
         return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, pulumi.FileAsset):
+        return Path(value.path).read_bytes()
     return [plain(each) for each in value] if isinstance(value, list) else value
 
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 from bench.hollow.machine import UNKNOWN, Machine
-from components.ssh import environment_file, loader, pack
+from components.packing import environment_file, pack
+from components.ssh import loader
 
 T = TypeVar("T")
 CONFIGURE = loader("worker/worker.sh configure", lock="hollow-0-configure", seconds=60)

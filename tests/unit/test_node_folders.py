@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 import yaml
 
-from components.ssh import scripts
+from components.packing import script_archive, scripts
 from tests.unit.engine import MINIMAL, Recorded, Run, run
 
 EVERYTHING = {
@@ -22,6 +22,8 @@ EVERYTHING = {
     "backupSecretKey": "very-secret",
     "controlPlane": {"etcdVolume": {"size": 10}},
 }
+
+SENT = "openstack-kubernetes-scripts.tar.gz"
 
 # From the folder of the run, from the folder of the script, and from those that are installed.
 FROM_HERE = re.compile(r'"\$HERE/([\w./-]+)"')
@@ -36,8 +38,17 @@ def made() -> Run:
 
 
 def folder(of: Recorded) -> dict[str, str]:
-    """The folder that a command's script is sent."""
-    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(of.inputs["stdin"]))) as tar:
+    """The folder that a command's script works in."""
+    sent = script_archive()
+    in_archive = f"tar -xzf {SENT} " in of.inputs["create"]
+    if in_archive:
+        assert f"echo {sent.checksum} {SENT} | sha256sum --check" in of.inputs["create"]
+    before = unpacked(sent.path.read_bytes()) if in_archive else {}
+    return before | unpacked(base64.b64decode(of.inputs["stdin"]))
+
+
+def unpacked(packed: bytes) -> dict[str, str]:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         opened = {name: tar.extractfile(name) for name in tar.getnames()}
         return {name: file.read().decode() for name, file in opened.items() if file}
 
@@ -110,3 +121,27 @@ def test_the_user_data_of_a_gateway_has_room_left(made: Run) -> None:
     assert sum(len(each.encode()) for each in sent.values()) < 36 * 1024
     # Nova takes 65535 bytes; the keys and certificates here are shorter than real ones.
     assert len(base64.b64encode(text.encode())) < 60_000
+
+
+def test_every_machine_has_the_scripts_before_one_of_them_runs_there(made: Run) -> None:
+    copies = made.all("remote:CopyToRemote")
+    commands = made.all("remote:Command")
+    configures = {name for name in commands if name.endswith("-configure")}
+    assert {name.replace("-scripts", "-configure") for name in copies} == configures
+    for name, copy in copies.items():
+        assert copy.inputs["remotePath"] == SENT
+        assert unpacked(copy.inputs["source"]) == scripts(".")
+        configure = commands[name.replace("-scripts", "-configure")]
+        assert copy.inputs["connection"] == configure.inputs["connection"]
+        assert made.waits_for(configure, copy)
+    # The others run on whichever gateway is active.
+    for name, each in commands.items():
+        if not name.endswith(("-configure", "-host-key")):
+            gateways = [copy for name, copy in copies.items() if "-gateway-" in name]
+            assert all(made.waits_for(each, copy) for copy in gateways), name
+
+
+def test_the_state_has_no_script_but_those_of_the_first_connection(made: Run) -> None:
+    for name, each in made.all("remote:Command").items():
+        own = unpacked(base64.b64decode(each.inputs["stdin"]))
+        assert any(path.endswith(".sh") for path in own) == name.endswith("-host-key"), name

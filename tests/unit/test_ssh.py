@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from components.ssh import SCRIPT_SECONDS, USERDATA, environment_file, loader, pack
+from components.packing import USERDATA, environment_file, pack, script_archive
+from components.ssh import SCRIPT_SECONDS, loader, sent_scripts
 
 
 @pytest.fixture
@@ -24,9 +25,14 @@ def shell(tmp_path: Path) -> dict[str, str]:
 
 
 def run(
-    files: dict[str, str], shell: dict[str, str], tmp_path: Path, *, seconds: int = 20
+    files: dict[str, str],
+    shell: dict[str, str],
+    tmp_path: Path,
+    *,
+    seconds: int = 20,
+    unpack: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds)
+    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds, unpack=unpack)
     # The lock's folder is root's; a test has its own.
     line = line.replace("/run/lock/", f"{tmp_path}/")
     return subprocess.run(
@@ -36,12 +42,43 @@ def run(
         text=True,
         capture_output=True,
         check=False,
+        cwd=tmp_path,
     )
 
 
 def test_a_script_finds_its_folder_and_its_verb(shell: dict[str, str], tmp_path: Path) -> None:
     files = {"main.sh": 'echo "$1 $(cat pki/ca.crt)"\n', "pki/ca.crt": "certificate"}
     assert run(files, shell, tmp_path).stdout == "go certificate\n"
+
+
+@pytest.mark.parametrize("checksum", [script_archive().checksum, None])
+def test_a_script_finds_the_scripts_that_were_sent_before(
+    shell: dict[str, str], tmp_path: Path, checksum: str | None
+) -> None:
+    (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
+    files = {"main.sh": "cat settings; test -e lib/lib.sh\n", "settings": "of the run"}
+    result = run(files, shell, tmp_path, unpack=sent_scripts(checksum))
+    assert (result.returncode, result.stdout) == (0, "of the run")
+
+
+@pytest.mark.parametrize("sent", [None, b"", b"something else"])
+def test_without_them_it_does_not_run_and_tells_how_to_send_them(
+    shell: dict[str, str], tmp_path: Path, sent: bytes | None
+) -> None:
+    if sent is not None:
+        (tmp_path / SENT).write_bytes(sent)
+    for checksum in (script_archive().checksum, None):
+        result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=sent_scripts(checksum))
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "send them again, with pulumi up --replace '**-scripts'" in result.stderr
+
+
+def test_a_script_of_this_program_refuses_those_of_another_one(
+    shell: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
+    result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=sent_scripts("0" * 64))
+    assert (result.returncode, result.stdout) == (1, "")
 
 
 def test_nothing_remains_even_when_the_script_fails(shell: dict[str, str], tmp_path: Path) -> None:
@@ -110,6 +147,8 @@ def test_a_script_does_not_wait_for_its_turn_when_its_caller_is_gone(
     assert not (tmp_path / "ran").exists()
     assert not list(tmp_path.glob("folder-of-*"))
 
+
+SENT = "openstack-kubernetes-scripts.tar.gz"
 
 # A wait with a limit in seconds: of its own, or a default that node.env may change.
 WAIT = re.compile(

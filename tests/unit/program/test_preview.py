@@ -12,8 +12,8 @@ import pytest
 from pulumi.output import UNKNOWN
 
 from components import previous_outputs, refused_changes
+from components.packing import USERDATA, scripts
 from components.refused_changes import LastOutputs
-from components.ssh import USERDATA
 from config.errors import ConfigError, Fault
 from config.load import load
 from tests.runbooks import runbook
@@ -152,11 +152,10 @@ def test_the_contract_names_everything_in_a_folder() -> None:
         secret=["backupSecretKey"],
     )
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
-    # The scripts are sent as whole folders, which the contract names.
-    sent = {name for each in folders for name in files(each)}
-    scripts = {name for name in sent if (USERDATA / name).exists()}
-    held = {name.rpartition("/")[2] for name in sent - scripts}
-    held |= {name.partition("/")[0] for name in scripts}
+    sent = {name for each in folders for name in files(each)} - scripts("lib", "host-key").keys()
+    held = {name.rpartition("/")[2] for name in sent}
+    # The contract names whole folders of scripts.
+    held |= {path.name for path in USERDATA.iterdir()}
     assert {"proxy.env", "admission.yaml", "cluster", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
     assert {

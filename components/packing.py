@@ -1,0 +1,89 @@
+"""Packs what node scripts work with: themselves, settings and secrets."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import gzip
+import hashlib
+import io
+import shlex
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pulumi
+
+USERDATA = Path(__file__).resolve().parent.parent / "userdata"
+
+
+def scripts(*folders: str) -> dict[str, str]:
+    """Everything in these folders of `userdata/`, by its path there."""
+    return {name: text for folder in folders for name, text in _scripts(folder).items()}
+
+
+@cache
+def _scripts(folder: str) -> dict[str, str]:
+    # Every node has the same ones: each is read once.
+    files = sorted(path for path in (USERDATA / folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(USERDATA)): path.read_text() for path in files}
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file on this machine, and its SHA-256."""
+
+    path: Path
+    checksum: str
+
+
+@cache
+def script_archive() -> Archive:
+    """All scripts, packed in a file that is there until the program ends."""
+    content = _tar(scripts("."))
+    with tempfile.NamedTemporaryFile(suffix=".tar.gz", delete=False) as file:
+        file.write(content)
+    path = Path(file.name)
+    atexit.register(path.unlink, missing_ok=True)
+    return Archive(path, hashlib.sha256(content).hexdigest())
+
+
+def pack(files: Mapping[str, str]) -> str:
+    """A folder as base64 text of a tar.gz. The same files always give the same text."""
+    return base64.encodebytes(_tar(files)).decode()
+
+
+def _tar(files: Mapping[str, str]) -> bytes:
+    archive = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=archive, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as tar,
+    ):
+        for name in sorted(files):
+            content = files[name].encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.mode = 0o600
+            tar.addfile(entry, io.BytesIO(content))
+    return archive.getvalue()
+
+
+def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
+    """All values as one output, as `Output.all` gives them."""
+    # `Output.all` makes three tasks for each value, plain or not; most of a folder is plain text.
+    plain = {key: value for key, value in values.items() if isinstance(value, str)}
+    later = {key: value for key, value in values.items() if key not in plain}
+    found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
+    return found.apply(lambda those: {**plain, **dict(those)})
+
+
+def environment_file(values: Mapping[str, str | int | bool]) -> str:
+    """`node.env`: KEY='value' lines that a shell reads as plain data."""
+
+    def text(value: str | int | bool) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return "".join(f"{key}={shlex.quote(text(value))}\n" for key, value in sorted(values.items()))
