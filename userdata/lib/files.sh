@@ -5,7 +5,7 @@
 # write_file PATH MODE CONTENT
 write_file() {
   local path=$1 mode=$2 content=$3 new
-  mkdir -p -- "${path%/*}"
+  [[ -d ${path%/*} ]] || mkdir -p -- "${path%/*}"
   new=$(mktemp -- "${path%/*}/.new.XXXXXXXX")
   printf '%s\n' "$content" >"$new" &&
     put_in_place "$new" "$path" "$mode"
@@ -14,7 +14,7 @@ write_file() {
 # copy_file SOURCE PATH MODE
 copy_file() {
   local source=$1 path=$2 mode=$3 new
-  mkdir -p -- "${path%/*}"
+  [[ -d ${path%/*} ]] || mkdir -p -- "${path%/*}"
   new=$(mktemp -- "${path%/*}/.new.XXXXXXXX")
   cat -- "$source" >"$new" &&
     put_in_place "$new" "$path" "$mode"

@@ -37,9 +37,13 @@ write_release() {
 # with_scripts COMMAND...: runs it in the folder, with the paths of all files that lie in folders
 # with scripts.
 with_scripts() (
+  local script
+  local -A folders=()
   cd -- "$HERE" || exit
-  printf '%s\n' */*.sh | cut -d / -f 1 | sort -u | xargs -I {} find {} -type f -print0 |
-    sort -z | xargs -0 "$@" --
+  for script in */*.sh; do
+    folders[${script%%/*}]=yes
+  done
+  find "${!folders[@]}" -type f -print0 | sort -z | xargs -0 "$@" --
 )
 
 # keep_settings: what is no secret of the cluster, in CONF_DIR; a setting that is gone goes there too.
