@@ -103,7 +103,7 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 # Each makes a cluster of its own, and destroys it. On more than 2 cores, WORKERS=2 has two at a time,
 # each in a project of its own.
 WORKERS = 0
-SMALLEST = test_small_cluster.py test_bad_input.py
+SMALLEST = small_cluster test_bad_input.py
 CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py test_update.py \
   test_mirror.py test_backup.py one_control_plane test_certificates.py test_admin_cluster.py
 ROTATIONS = test_ha_rotation.py test_rotation.py
