@@ -3,7 +3,7 @@
 
 # mint_token: sets `token`, which is valid for 15 minutes and deleted when this script ends.
 mint_token() {
-  local secret
+  local secret manifest
   # A cluster of an earlier release does not have them.
   kube apply --server-side --force-conflicts --field-manager=openstack-kubernetes \
     -f "$HERE/cluster/files/join-rights.yaml" >/dev/null || return
@@ -11,21 +11,10 @@ mint_token() {
   secret=$(random_text 16)
   token=$token_id.$secret
   at_exit delete_token
-  kube create -f - >/dev/null <<EOT || return
-apiVersion: v1
-kind: Secret
-metadata:
-  name: bootstrap-token-$token_id
-  namespace: kube-system
-type: bootstrap.kubernetes.io/token
-stringData:
-  description: made by openstack-kubernetes for $NODE_NAME to join with
-  token-id: "$token_id"
-  token-secret: "$secret"
-  expiration: $(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)
-  usage-bootstrap-authentication: "true"
-  auth-extra-groups: system:bootstrappers:openstack-kubernetes
-EOT
+  manifest=$(render "$HERE/cluster/files/join-token.yaml" NODE_NAME TOKEN_ID="$token_id" \
+    TOKEN_SECRET="$secret" EXPIRATION="$(date -u -d '+15 minutes' +%Y-%m-%dT%H:%M:%SZ)") ||
+    return
+  kube create -f - >/dev/null <<<"$manifest"
 }
 
 delete_token() {
@@ -46,26 +35,9 @@ random_text() {
 # discovery: the kubeconfig by which `kubeadm join` finds the cluster. Its CA certificate is the one
 # that the folder's kubeconfig trusts.
 discovery() {
-  local ca
+  local ca config
   ca=$(kube config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')
   [[ -n $ca ]] || die "$FOLDER/kubeconfig has no certificate-authority-data"
-  cat <<EOT
-apiVersion: v1
-kind: Config
-clusters:
-- name: kubernetes
-  cluster:
-    server: https://$API_NAME:$LOCAL_API_PORT
-    certificate-authority-data: $ca
-users:
-- name: join
-  user:
-    token: "$token"
-contexts:
-- name: join
-  context:
-    cluster: kubernetes
-    user: join
-current-context: join
-EOT
+  config=$(render "$HERE/cluster/files/discovery.yaml" API_NAME LOCAL_API_PORT CA="$ca" TOKEN="$token")
+  printf '%s\n' "$config"
 }

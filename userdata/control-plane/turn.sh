@@ -34,6 +34,7 @@ end_turn() {
 
 # lease_turn PURPOSE: sets `obstacle` if it fails, as others_are_well does.
 lease_turn() {
+  local manifest
   obstacle="the Lease $TURN cannot be read or written"
   read_turn || return
   if [[ -n $turn_holder && $turn_holder != "$NODE_NAME" ]] &&
@@ -44,7 +45,9 @@ lease_turn() {
   hold_reboots || [[ $WAIT_FOR_OTHERS == false ]] || return
   obstacle="the Lease $TURN cannot be read or written"
   # Two that write at the same time: the first one wins, for the other has an old version or none.
-  turn_manifest "$1" | kube "${turn_verb[@]}" -f - >/dev/null || return
+  manifest=$(render "$HERE/control-plane/files/turn.yaml" TURN NODE_NAME TURN_SECONDS PURPOSE="$1" \
+    VERSION="$turn_version" NOW="$(date -u +%Y-%m-%dT%H:%M:%S.000000Z)") || return
+  kube "${turn_verb[@]}" -f - >/dev/null <<<"$manifest" || return
   at_exit end_turn
 }
 
@@ -56,23 +59,6 @@ read_turn() {
   IFS='|' read -r turn_version turn_holder turn_renewed <<<"$text"
   turn_verb=(replace)
   [[ -n $turn_version ]] || turn_verb=(create)
-}
-
-turn_manifest() {
-  cat <<EOT
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata:
-  name: $TURN
-  namespace: kube-system
-  resourceVersion: "$turn_version"
-  annotations:
-    openstack-kubernetes-purpose: $1
-spec:
-  holderIdentity: $NODE_NAME
-  leaseDurationSeconds: $TURN_SECONDS
-  renewTime: $(date -u +%Y-%m-%dT%H:%M:%S.000000Z)
-EOT
 }
 
 # others_are_well: whether every member of etcd is healthy, and the API server next to each other one

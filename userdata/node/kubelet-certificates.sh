@@ -60,7 +60,7 @@ check_kubelet_certificates() {
 
 # replace_kubelet_certificate_of KIND AUTHORITY: the request is approved like one of the kubelet's own.
 replace_kubelet_certificate_of() {
-  local kind=$1 work=$RUN_DIR/kubelet-$1 signer name file request
+  local kind=$1 work=$RUN_DIR/kubelet-$1 signer name file request manifest
   local -a names=()
   step "a $kind certificate of the new CA for the kubelet"
   signer=kubernetes.io/kube-apiserver-client-kubelet
@@ -74,7 +74,8 @@ replace_kubelet_certificate_of() {
   openssl ecparam -name prime256v1 -genkey -noout -out "$work/key" || die "openssl made no key"
   request=$(openssl req -new -key "$work/key" -subj "/O=system:nodes/CN=system:node:$NODE_NAME" \
     ${names[@]+"${names[@]}"} | base64 --wrap=0) || die "openssl made no request"
-  name=$(kubelet_request "$signer" "$kind" "$request" | as_kubelet create -o name -f -) ||
+  manifest=$(render "$HERE/node/files/kubelet-request.yaml" SIGNER="$signer" KIND="$kind" REQUEST="$request")
+  name=$(as_kubelet create -o name -f - <<<"$manifest") ||
     die "the request for a $kind certificate could not be made"
   wait_for "${CERTIFICATE_TIMEOUT:-180}" "the $kind certificate ($name)" is_issued "$name" "$work/certificate" ||
     die "no $kind certificate was issued: kubectl describe $name"
@@ -95,18 +96,4 @@ is_issued() {
 
 as_kubelet() {
   kubectl --kubeconfig "$KUBELET_CONF" --request-timeout=20s "$@"
-}
-
-# kubelet_request SIGNER KIND REQUEST
-kubelet_request() {
-  cat <<EOT
-apiVersion: certificates.k8s.io/v1
-kind: CertificateSigningRequest
-metadata:
-  generateName: csr-
-spec:
-  signerName: $1
-  usages: ["digital signature", "$2 auth"]
-  request: $3
-EOT
 }
