@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import gzip
 import hashlib
 import io
 import shlex
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import deflate
 import pulumi
 
 USERDATA = Path(__file__).resolve().parent.parent / "userdata"
@@ -43,7 +43,7 @@ class Archive:
 @cache
 def script_archive() -> Archive:
     """All scripts, packed in a file that is there until the program ends."""
-    content = _tar(scripts("."))
+    content = _tar_gz(scripts("."))
     with tempfile.NamedTemporaryFile(suffix=".tar.gz", delete=False) as file:
         file.write(content)
     path = Path(file.name)
@@ -52,23 +52,21 @@ def script_archive() -> Archive:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """A folder as base64 text of a tar.gz. The same files always give the same text."""
-    return base64.encodebytes(_tar(files)).decode()
+    """A folder as base64 text of a tar.gz. The same files give the same text on every machine."""
+    return base64.encodebytes(_tar_gz(files)).decode()
 
 
-def _tar(files: Mapping[str, str]) -> bytes:
+def _tar_gz(files: Mapping[str, str]) -> bytes:
     archive = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=archive, mode="wb", mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w") as tar,
-    ):
+    with tarfile.open(fileobj=archive, mode="w") as tar:
         for name in sorted(files):
             content = files[name].encode()
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             entry.mode = 0o600
             tar.addfile(entry, io.BytesIO(content))
-    return archive.getvalue()
+    # Python's gzip has the system's zlib: a Mac and a CI job would see each other's as changes.
+    return bytes(deflate.gzip_compress(archive.getvalue()))
 
 
 def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import subprocess
@@ -182,6 +183,14 @@ def test_only_root_reads_the_folder(shell: dict[str, str], tmp_path: Path) -> No
 def test_the_same_files_are_the_same_text_so_that_nothing_changes() -> None:
     assert pack({"a": "1", "b": "2"}) == pack({"b": "2", "a": "1"})
     assert pack({"a": "1"}) != pack({"a": "2"})
+
+
+def test_every_machine_that_runs_the_program_packs_in_the_same_way() -> None:
+    """Another text runs every script again, as a newer library may: the changelog says so then."""
+    packed = pack({"many": "".join(f"line {number}\n" for number in range(5000))})
+    assert hashlib.sha256(packed.encode()).hexdigest() == (
+        "990303c51e2fa694f52af63247470f43da4fa422bbd930d83539a07800419b53"
+    )
 
 
 def test_an_environment_file_is_plain_data_to_the_shell(tmp_path: Path) -> None:
