@@ -18,7 +18,7 @@ from components.kubeadm_files import (
     kubeadm_files,
     kubernetes_files,
 )
-from components.login import send_scripts
+from components.login import copy_scripts
 from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext, known_hosts
 from components.packing import environment_file
@@ -178,7 +178,7 @@ class ControlPlane(pulumi.ComponentResource):
         context, cluster = self._context, self._context.cluster
         login = machine.login(via=context.gateway.ssh)
         keys = machine.take_newest_keys(login, after=context.gateway.ready)
-        sent = send_scripts(login, after=keys, opts=self._child)
+        copied = copy_scripts(login, after=keys, opts=self._child)
         size = cluster.control_plane.etcd_volume
         volume = None if size is None else machine.volume("etcd", size.size, size.type)
         volumes = [] if volume is None else [volume]
@@ -217,7 +217,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[sent, *previous, *volumes],
+                configure_after=[copied, *previous, *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,
                 # also those that the last update has created.

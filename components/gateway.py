@@ -9,7 +9,7 @@ import pulumi_openstack as openstack
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.login import MachineLogin, send_scripts
+from components.login import MachineLogin, copy_scripts
 from components.machine import Machine, MachineArgs, server_group
 from components.node_folder import proxy_files, reboot_variables
 from components.packing import environment_file, scripts
@@ -73,8 +73,8 @@ class Gateway(pulumi.ComponentResource):
             machine = self._machine(index, shared, group, handovers)
             login = machine.login(to=self._ssh(shared, ports.FIRST_GATEWAY_SSH + index), via=None)
             keys = machine.take_newest_keys(login, after=[association])
-            sent = send_scripts(login, after=keys, opts=self._child)
-            configured = self._configure(index, login, sent)
+            copied = copy_scripts(login, after=keys, opts=self._child)
+            configured = self._configure(index, login, copied)
             # They leave in reverse order, also those that the last update has created.
             previous = [handover for _, handover in handovers[-1:]]
             handovers.append((machine.name, self._handover(machine, [configured, *previous])))
@@ -223,7 +223,7 @@ class Gateway(pulumi.ComponentResource):
         }
 
     def _configure(
-        self, index: int, login: MachineLogin, scripts_sent: pulumi.Resource
+        self, index: int, login: MachineLogin, copied: pulumi.Resource
     ) -> pulumi.Resource:
         return Script(
             f"{login.name}-configure",
@@ -235,7 +235,7 @@ class Gateway(pulumi.ComponentResource):
             },
             triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[scripts_sent])
+                self._child, pulumi.ResourceOptions(depends_on=[copied])
             ),
         )
 

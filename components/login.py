@@ -1,4 +1,4 @@
-"""The login at a machine, what is sent there first, and commands that log in with any key."""
+"""The login at a machine, what is copied there first, and commands that log in with any key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pulumi
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.ssh import CommandOnCreate, SentScripts, SshTarget, connection
+from components.ssh import CommandOnCreate, CopiedScripts, SshTarget, connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +26,14 @@ class MachineLogin:
     host_keys: Sequence[KeyPair]
 
 
-def send_scripts(
+def copy_scripts(
     login: MachineLogin,
     *,
     after: pulumi.Input[Sequence[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Resource:
-    """The node scripts on a machine, which every script there needs."""
-    return SentScripts(
+    """Copy the node scripts to a machine, before any of them runs there."""
+    return CopiedScripts(
         f"{login.name}-scripts",
         target=connection(login.to, via=login.via),
         machine_id=login.machine_id,

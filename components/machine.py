@@ -136,7 +136,7 @@ class Machine:
             "host-key/host-key.sh install",
             target=connection(first, via=login.via),
             files=host_key_files(login),
-            has_scripts=True,
+            brings_scripts=True,
             triggers=[self.server.id],
             seconds=HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(

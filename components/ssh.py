@@ -23,7 +23,7 @@ BOOT_TRIES = 120
 SCRIPT_SECONDS = 4 * 60 * 60
 
 # The archive of all scripts, in the home folder of the user who logs in.
-_SENT_SCRIPTS = "openstack-kubernetes-scripts.tar.gz"
+_ARCHIVE = "openstack-kubernetes-scripts.tar.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +59,13 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
     )
 
 
-def sent_scripts(checksum: str | None = None) -> str:
-    """The commands of a loader that unpack what `SentScripts` has sent, if it has this checksum."""
-    check = f"echo {checksum} {_SENT_SCRIPTS} | sha256sum --check --status && " if checksum else ""
+def unpack_copied(checksum: str | None = None) -> str:
+    """Commands of a loader that unpack the copied scripts, if they have this checksum."""
+    check = f"echo {checksum} {_ARCHIVE} | sha256sum --check --status && " if checksum else ""
     return (
-        f"""{check}tar -xzf {_SENT_SCRIPTS} -C "$d" || {{ """
+        f"""{check}tar -xzf {_ARCHIVE} -C "$d" || {{ """
         """echo "the scripts of the program are not on this machine: """
-        """send them again, with pulumi up --replace '**-scripts'" >&2; exit 1; }; """
+        """copy them again, with pulumi up --replace '**-scripts'" >&2; exit 1; }; """
     )
 
 
@@ -74,10 +74,10 @@ def loader(
 ) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
-    `unpack` are commands that put more into the folder, `$d`. The folder lies in memory and is gone
-    when the script ends. The lock makes a run that follows
-    an interrupted one wait for it; `seconds` bounds both. Scripts with the same `turn` run one
-    after the other on a machine; who waits ends with its connection, because no one reads it then.
+    `unpack` are commands that put more into the folder, `$d`. It is in memory, and gone when the
+    script ends. The lock makes a run that follows an interrupted one wait for it; `seconds` bounds
+    both. Scripts with the same `turn` run one after the other on a machine; who waits ends with its
+    connection, because no one reads it then.
     """
     wait = (
         ""
@@ -97,11 +97,11 @@ def loader(
     return f"sudo -n bash -c {shlex.quote(line)}"
 
 
-class SentScripts(remote.CopyToRemote):
-    """All node scripts on one machine: sent again when one has changed, and to another machine.
+class CopiedScripts(remote.CopyToRemote):
+    """All node scripts on one machine: copied again when one has changed, and to another machine.
 
-    In the folder of each script they would be in the state as well, twice and encrypted. Of a file
-    that is copied, the state has only the checksum.
+    On each script's standard input they would be in the state as well, twice and encrypted. Of a
+    file that is copied, the state has only the checksum.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class SentScripts(remote.CopyToRemote):
             name,
             connection=target,
             source=pulumi.FileAsset(script_archive().path),
-            remote_path=_SENT_SCRIPTS,
+            remote_path=_ARCHIVE,
             triggers=[machine_id],
             opts=opts,
         )
@@ -127,8 +127,8 @@ class Script(remote.Command):
 
     `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
     resource is deleted or replaced; the delete comes first then, and in its `turn`. What `files`
-    hold is secret: it goes through standard input only. The scripts have been sent to the machine,
-    unless the files contain them: `has_scripts`.
+    hold is secret: it goes through standard input only. The scripts have been copied to the machine
+    before, unless the files contain them: `brings_scripts`.
     """
 
     def __init__(
@@ -143,11 +143,13 @@ class Script(remote.Command):
         turn: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
-        has_scripts: bool = False,
+        brings_scripts: bool = False,
     ) -> None:
         # A delete is that of the last update: the scripts may be newer.
         create, delete = (
-            ("", "") if has_scripts else (sent_scripts(script_archive().checksum), sent_scripts())
+            ("", "")
+            if brings_scripts
+            else (unpack_copied(script_archive().checksum), unpack_copied())
         )
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(

@@ -11,7 +11,7 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
-from components.login import MachineLogin, send_scripts
+from components.login import MachineLogin, copy_scripts
 from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns
@@ -96,7 +96,7 @@ class WorkerPool(pulumi.ComponentResource):
             login,
             address=machine.address,
             provider_id=machine.provider_id,
-            after=[send_scripts(login, after=keys, opts=self._child)],
+            after=[copy_scripts(login, after=keys, opts=self._child)],
             place=place,
         )
 
@@ -115,13 +115,13 @@ class WorkerPool(pulumi.ComponentResource):
             host_keys=[],
         )
         accepted = accept_ssh_key(context, login, after=context.gateway.ready, opts=self._child)
-        sent = send_scripts(login, after=[*context.gateway.ready, *accepted], opts=self._child)
+        copied = copy_scripts(login, after=[*context.gateway.ready, *accepted], opts=self._child)
         return self._node(
             login,
             address=str(machine.address),
             provider_id=None,
             after=self._predecessors(machine.name, before).apply(
-                lambda predecessors: [*predecessors, sent]
+                lambda predecessors: [*predecessors, copied]
             ),
             place=len(before),
             # It joins when it is let in, and is drained before it is shut out.

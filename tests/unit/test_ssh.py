@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.packing import USERDATA, environment_file, pack, script_archive
-from components.ssh import SCRIPT_SECONDS, loader, sent_scripts
+from components.ssh import SCRIPT_SECONDS, loader, unpack_copied
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_script_finds_the_scripts_that_were_sent_before(
 ) -> None:
     (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
     files = {"main.sh": "cat settings; test -e lib/lib.sh\n", "settings": "of the run"}
-    result = run(files, shell, tmp_path, unpack=sent_scripts(checksum))
+    result = run(files, shell, tmp_path, unpack=unpack_copied(checksum))
     assert (result.returncode, result.stdout) == (0, "of the run")
 
 
@@ -69,16 +69,16 @@ def test_without_them_it_does_not_run_and_tells_how_to_send_them(
     if sent is not None:
         (tmp_path / SENT).write_bytes(sent)
     for checksum in (script_archive().checksum, None):
-        result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=sent_scripts(checksum))
+        result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=unpack_copied(checksum))
         assert (result.returncode, result.stdout) == (1, "")
-        assert "send them again, with pulumi up --replace '**-scripts'" in result.stderr
+        assert "copy them again, with pulumi up --replace '**-scripts'" in result.stderr
 
 
 def test_a_script_of_this_program_refuses_those_of_another_one(
     shell: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
-    result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=sent_scripts("0" * 64))
+    result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=unpack_copied("0" * 64))
     assert (result.returncode, result.stdout) == (1, "")
 
 
