@@ -23,7 +23,7 @@ from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext, known_hosts
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
-from components.ssh import Script, connection
+from components.ssh import Script, Scripts, connection
 from config import ports
 from config.load import Secrets
 from config.models.cluster import Cluster
@@ -97,6 +97,8 @@ class ControlPlane(pulumi.ComponentResource):
             f"{name}-api",
             "cluster/api.sh wait",
             target=connection(context.gateway.ssh),
+            # Its command stays that of the cluster's creation.
+            scripts=Scripts.COPIED,
             files={
                 "node.env": environment_file({**context.variables, "NODE_NAME": name}),
                 "kubeconfig": context.gateway_kubeconfig,

@@ -36,7 +36,8 @@ def copy_scripts(
     return CopiedScripts(
         f"{login.name}-scripts",
         target=connection(login.to, via=login.via),
-        machine_id=login.machine_id,
+        # A machine that exists already may get another disk, or another user.
+        triggers=[login.machine_id, login.to.user, login.to.host_key],
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=after)),
     )
 

@@ -6,6 +6,7 @@ import atexit
 import base64
 import hashlib
 import io
+import re
 import shlex
 import tarfile
 import tempfile
@@ -20,16 +21,27 @@ import pulumi
 USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 
 
+# What editors and file managers leave.
+_LEFT = re.compile(r"^\.|~$|\.orig$")
+
+
 def scripts(*folders: str) -> dict[str, str]:
-    """Everything in these folders of `userdata/`, by its path there."""
+    """Everything in these folders of `userdata/`, or in all of them, by its path there."""
+    folders = folders or tuple(
+        path.name for path in USERDATA.iterdir() if path.is_dir() and not _LEFT.search(path.name)
+    )
     return {name: text for folder in folders for name, text in _scripts(folder).items()}
 
 
 @cache
 def _scripts(folder: str) -> dict[str, str]:
     # Every node has the same ones: each is read once.
-    files = sorted(path for path in (USERDATA / folder).rglob("*") if path.is_file())
-    return {str(path.relative_to(USERDATA)): path.read_text() for path in files}
+    files = [path for path in (USERDATA / folder).rglob("*") if path.is_file()]
+    return {
+        str(path.relative_to(USERDATA)): path.read_text(encoding="utf-8")
+        for path in files
+        if not _LEFT.search(path.name)
+    }
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Archive:
 @cache
 def script_archive() -> Archive:
     """All scripts, packed in a file that is there until the program ends."""
-    content = _tar_gz(scripts("."))
+    content = _tar_gz(scripts())
     with tempfile.NamedTemporaryFile(suffix=".tar.gz", delete=False) as file:
         file.write(content)
     path = Path(file.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import pulumi
 from pulumi_command import local, remote
@@ -21,9 +22,6 @@ BOOT_TRIES = 120
 # Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
 # what it waited for. Each command of a script has half an hour (userdata/lib/messages.sh).
 SCRIPT_SECONDS = 4 * 60 * 60
-
-# The archive of all scripts, in the home folder of the user who logs in.
-_ARCHIVE = "openstack-kubernetes-scripts.tar.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,25 +57,31 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
     )
 
 
-def unpack_copied(checksum: str | None = None) -> str:
-    """Commands of a loader that unpack the copied scripts, if they have this checksum."""
-    check = f"echo {checksum} {_ARCHIVE} | sha256sum --check --status && " if checksum else ""
-    return (
-        f"""{check}tar -xzf {_ARCHIVE} -C "$d" || {{ """
-        """echo "the scripts of the program are not on this machine: """
-        """copy them again, with pulumi up --replace '**-scripts'" >&2; exit 1; }; """
-    )
+class Scripts(Enum):
+    """Where a script comes from, with those that it sources."""
+
+    # Copied to the machine before, and those of this program.
+    OF_PROGRAM = auto()
+    # Copied: those of the program that wrote the command, or of another one. The command may be
+    # older than the last copy, or the machine so new that it waits for its first one.
+    COPIED = auto()
+    # In the folder on standard input.
+    BROUGHT = auto()
 
 
 def loader(
-    script: str, *, lock: str, seconds: int, turn: str | None = None, unpack: str = ""
+    script: str,
+    *,
+    lock: str,
+    seconds: int,
+    turn: str | None = None,
+    scripts: Scripts = Scripts.BROUGHT,
 ) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
-    `unpack` are commands that put more into the folder, `$d`. It is in memory, and gone when the
-    script ends. The lock makes a run that follows an interrupted one wait for it; `seconds` bounds
-    both. Scripts with the same `turn` run one after the other on a machine; who waits ends with its
-    connection, because no one reads it then.
+    The folder is in memory, and gone when the script ends. The lock makes a run that follows an
+    interrupted one wait for it; `seconds` bounds both. Scripts with the same `turn` run one after
+    the other on a machine; who waits ends with its connection, because no one reads it then.
     """
     wait = (
         ""
@@ -88,7 +92,7 @@ def loader(
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
         """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; """
-        f"""{unpack}cd "$d"; """
+        f"""{_unpack(scripts)}cd "$d"; """
         f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -n 9 || {{ "
         "echo another run is at work on this machine: waiting for it to end >&2; "
         f"flock -w {seconds} 9 || {{ echo it did not end within {seconds} s >&2; exit 1; }}; }}; "
@@ -97,8 +101,36 @@ def loader(
     return f"sudo -n bash -c {shlex.quote(line)}"
 
 
+def _archive(checksum: str) -> str:
+    """The file of all scripts, in the home folder of the user who logs in."""
+    return f"openstack-kubernetes-scripts-{checksum[:16]}.tar.gz"
+
+
+def _unpack(scripts: Scripts) -> str:
+    """The part of a loader that unpacks the copied scripts into the folder `$d`."""
+    if scripts is Scripts.BROUGHT:
+        return ""
+    checksum, every = script_archive().checksum, "openstack-kubernetes-scripts-*.tar.gz"
+    own = _archive(checksum)
+    missing = (
+        """echo "the scripts of the program are not on this machine: """
+        """copy them again, with pulumi up --replace '**:CopyToRemote::**'" >&2; exit 1"""
+    )
+    if scripts is Scripts.OF_PROGRAM:
+        return (
+            f"""echo {checksum} {own} | sha256sum --check --status && tar -xzf {own} -C "$d" """
+            # A power cut must not empty it: it is copied only once. Deletes may want an older one.
+            f"&& sync {own} || {{ {missing}; }}; ls -t {every} | tail -n +4 | xargs -r rm -f; "
+        )
+    return (
+        f"t=0; until for f in {own} $(ls -t {every} 2>/dev/null); do "
+        """gzip -t "$f" 2>/dev/null && tar -xzf "$f" -C "$d" && break; done; do """
+        f"t=$((t + 1)); [ $t -lt 30 ] || {{ {missing}; }}; sleep 2; done; "
+    )
+
+
 class CopiedScripts(remote.CopyToRemote):
-    """All node scripts on one machine: copied again when one has changed, and to another machine.
+    """All node scripts on one machine: copied again when one has changed, and for each trigger.
 
     On each script's standard input they would be in the state as well, twice and encrypted. Of a
     file that is copied, the state has only the checksum.
@@ -109,15 +141,16 @@ class CopiedScripts(remote.CopyToRemote):
         name: str,
         *,
         target: remote.ConnectionArgs,
-        machine_id: pulumi.Input[str],
+        triggers: Sequence[pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
     ) -> None:
+        archive = script_archive()
         super().__init__(
             name,
             connection=target,
-            source=pulumi.FileAsset(script_archive().path),
-            remote_path=_ARCHIVE,
-            triggers=[machine_id],
+            source=pulumi.FileAsset(archive.path),
+            remote_path=_archive(archive.checksum),
+            triggers=list(triggers),
             opts=opts,
         )
 
@@ -127,8 +160,7 @@ class Script(remote.Command):
 
     `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
     resource is deleted or replaced; the delete comes first then, and in its `turn`. What `files`
-    hold is secret: it goes through standard input only. The scripts have been copied to the machine
-    before, unless the files contain them: `brings_scripts`.
+    hold is secret: it goes through standard input only.
     """
 
     def __init__(
@@ -143,20 +175,15 @@ class Script(remote.Command):
         turn: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
-        brings_scripts: bool = False,
+        scripts: Scripts = Scripts.OF_PROGRAM,
     ) -> None:
-        # A delete is that of the last update: the scripts may be newer.
-        create, delete = (
-            ("", "")
-            if brings_scripts
-            else (unpack_copied(script_archive().checksum), unpack_copied())
-        )
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(
             name,
             connection=target,
-            create=loader(run, lock=name, seconds=seconds, unpack=create),
-            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn, unpack=delete)
+            create=loader(run, lock=name, seconds=seconds, scripts=scripts),
+            # The state keeps it until the next update.
+            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn, scripts=Scripts.COPIED)
             if on_delete
             else None,
             stdin=packed,

@@ -7,12 +7,16 @@ import hashlib
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from components import packing
 from components.packing import USERDATA, environment_file, pack, script_archive
-from components.ssh import SCRIPT_SECONDS, loader, unpack_copied
+from components.ssh import SCRIPT_SECONDS, Scripts, loader
+
+SENT = f"openstack-kubernetes-scripts-{script_archive().checksum[:16]}.tar.gz"
 
 
 @pytest.fixture
@@ -31,11 +35,13 @@ def run(
     tmp_path: Path,
     *,
     seconds: int = 20,
-    unpack: str = "",
+    scripts: Scripts = Scripts.BROUGHT,
+    tries: int = 2,
 ) -> subprocess.CompletedProcess[str]:
-    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds, unpack=unpack)
-    # The lock's folder is root's; a test has its own.
-    line = line.replace("/run/lock/", f"{tmp_path}/")
+    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds, scripts=scripts)
+    # The lock's folder is root's; a test has its own, and less patience.
+    line = line.replace("/run/lock/", f"{tmp_path}/").replace("-lt 30", f"-lt {tries}")
+    line = line.replace("sleep 2", "sleep 0.1")
     return subprocess.run(
         ["sh", "-c", line],
         input=pack(files),
@@ -52,34 +58,62 @@ def test_a_script_finds_its_folder_and_its_verb(shell: dict[str, str], tmp_path:
     assert run(files, shell, tmp_path).stdout == "go certificate\n"
 
 
-@pytest.mark.parametrize("checksum", [script_archive().checksum, None])
-def test_a_script_finds_the_scripts_that_were_sent_before(
-    shell: dict[str, str], tmp_path: Path, checksum: str | None
+def copied(to: Path, name: str = SENT) -> Path:
+    """The scripts in the home folder, as they are copied."""
+    file = to / name
+    file.write_bytes(script_archive().path.read_bytes())
+    return file
+
+
+@pytest.mark.parametrize("scripts", [Scripts.OF_PROGRAM, Scripts.COPIED])
+def test_a_script_finds_the_scripts_that_were_copied_before(
+    shell: dict[str, str], tmp_path: Path, scripts: Scripts
 ) -> None:
-    (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
+    copied(tmp_path)
     files = {"main.sh": "cat settings; test -e lib/lib.sh\n", "settings": "of the run"}
-    result = run(files, shell, tmp_path, unpack=unpack_copied(checksum))
+    result = run(files, shell, tmp_path, scripts=scripts)
     assert (result.returncode, result.stdout) == (0, "of the run")
 
 
-@pytest.mark.parametrize("sent", [None, b"", b"something else"])
-def test_without_them_it_does_not_run_and_tells_how_to_send_them(
-    shell: dict[str, str], tmp_path: Path, sent: bytes | None
+@pytest.mark.parametrize("content", [None, b"", b"something else"])
+def test_without_them_it_does_not_run_and_tells_how_to_copy_them(
+    shell: dict[str, str], tmp_path: Path, content: bytes | None
 ) -> None:
-    if sent is not None:
-        (tmp_path / SENT).write_bytes(sent)
-    for checksum in (script_archive().checksum, None):
-        result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=unpack_copied(checksum))
+    if content is not None:
+        (tmp_path / SENT).write_bytes(content)
+    for scripts in (Scripts.OF_PROGRAM, Scripts.COPIED):
+        result = run({"main.sh": "echo ran"}, shell, tmp_path, scripts=scripts)
         assert (result.returncode, result.stdout) == (1, "")
-        assert "copy them again, with pulumi up --replace '**-scripts'" in result.stderr
+        assert "copy them again, with pulumi up --replace '**:CopyToRemote::**'" in result.stderr
 
 
-def test_a_script_of_this_program_refuses_those_of_another_one(
+def test_a_command_of_an_earlier_program_takes_later_scripts_and_no_other_does(
     shell: dict[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / SENT).write_bytes(script_archive().path.read_bytes())
-    result = run({"main.sh": "echo ran"}, shell, tmp_path, unpack=unpack_copied("0" * 64))
-    assert (result.returncode, result.stdout) == (1, "")
+    copied(tmp_path, SENT.replace(script_archive().checksum[:16], "0123456789abcdef"))
+    files = {"main.sh": "test -e lib/lib.sh && echo ran\n"}
+    assert run(files, shell, tmp_path, scripts=Scripts.COPIED).stdout == "ran\n"
+    assert run(files, shell, tmp_path, scripts=Scripts.OF_PROGRAM).stdout == ""
+
+
+def test_a_machine_that_is_so_new_waits_for_them(shell: dict[str, str], tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        files = {"main.sh": "echo ran\n"}
+        running = pool.submit(run, files, shell, tmp_path, scripts=Scripts.COPIED, tries=200)
+        copied(tmp_path)
+        assert running.result().stdout == "ran\n"
+
+
+def test_the_scripts_of_the_last_two_programs_are_kept(
+    shell: dict[str, str], tmp_path: Path
+) -> None:
+    for age, name in enumerate("abcd"):
+        file = copied(tmp_path, f"openstack-kubernetes-scripts-{name}.tar.gz")
+        os.utime(file, (1000 - age, 1000 - age))
+    copied(tmp_path)
+    run({"main.sh": "true\n"}, shell, tmp_path, scripts=Scripts.OF_PROGRAM)
+    left = {path.name for path in tmp_path.glob("*.tar.gz")}
+    assert left == {SENT, *(f"openstack-kubernetes-scripts-{name}.tar.gz" for name in "ab")}
 
 
 def test_nothing_remains_even_when_the_script_fails(shell: dict[str, str], tmp_path: Path) -> None:
@@ -149,8 +183,6 @@ def test_a_script_does_not_wait_for_its_turn_when_its_caller_is_gone(
     assert not list(tmp_path.glob("folder-of-*"))
 
 
-SENT = "openstack-kubernetes-scripts.tar.gz"
-
 # A wait with a limit in seconds: of its own, or a default that node.env may change.
 WAIT = re.compile(
     r"\b(?:wait_for|limit=|COMMAND_TIMEOUT=|timeout(?: --timeout)?|--timeout)"
@@ -183,6 +215,17 @@ def test_only_root_reads_the_folder(shell: dict[str, str], tmp_path: Path) -> No
 def test_the_same_files_are_the_same_text_so_that_nothing_changes() -> None:
     assert pack({"a": "1", "b": "2"}) == pack({"b": "2", "a": "1"})
     assert pack({"a": "1"}) != pack({"a": "2"})
+
+
+def test_what_editors_and_file_managers_leave_is_no_script(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "edited").mkdir()
+    for name in ("script.sh", "script.sh~", "script.sh.orig", ".script.sh.swp"):
+        (tmp_path / "edited" / name).write_text("text")
+    (tmp_path / "edited/.DS_Store").write_bytes(b"\xff")
+    monkeypatch.setattr(packing, "USERDATA", tmp_path)
+    assert packing.scripts("edited") == {"edited/script.sh": "text"}
 
 
 def test_every_machine_that_runs_the_program_packs_in_the_same_way() -> None:

@@ -38,6 +38,7 @@ discovery() {
   local ca config
   ca=$(kube config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')
   [[ -n $ca ]] || die "$FOLDER/kubeconfig has no certificate-authority-data"
-  config=$(render "$HERE/cluster/files/discovery.yaml" API_NAME LOCAL_API_PORT CA="$ca" TOKEN="$token")
+  config=$(render "$HERE/cluster/files/discovery.yaml" API_NAME LOCAL_API_PORT CA="$ca" TOKEN="$token") ||
+    return
   printf '%s\n' "$config"
 }

@@ -74,7 +74,8 @@ replace_kubelet_certificate_of() {
   openssl ecparam -name prime256v1 -genkey -noout -out "$work/key" || die "openssl made no key"
   request=$(openssl req -new -key "$work/key" -subj "/O=system:nodes/CN=system:node:$NODE_NAME" \
     ${names[@]+"${names[@]}"} | base64 --wrap=0) || die "openssl made no request"
-  manifest=$(render "$HERE/node/files/kubelet-request.yaml" SIGNER="$signer" KIND="$kind" REQUEST="$request")
+  manifest=$(render "$HERE/node/files/kubelet-request.yaml" SIGNER="$signer" KIND="$kind" REQUEST="$request") ||
+    die "the request for a $kind certificate could not be written"
   name=$(as_kubelet create -o name -f - <<<"$manifest") ||
     die "the request for a $kind certificate could not be made"
   wait_for "${CERTIFICATE_TIMEOUT:-180}" "the $kind certificate ($name)" is_issued "$name" "$work/certificate" ||

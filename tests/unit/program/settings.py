@@ -6,10 +6,6 @@ ENCRYPTION_KEY = "demo-control-plane-encryption-key"
 METAL_1 = {"name": "metal-1", "address": "10.8.0.200", "hostKey": "ssh-ed25519 AAAA"}
 SSH_KEY = ["demo-ssh privateKey Openssh\n", "demo-ssh-2 privateKey Openssh\n"]
 LOCAL = "local:Command"
-METAL = {
-    "name": "metal",
-    "machines": [
-        {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"},
-    ],
-}
+METAL_A = {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"}
+METAL = {"name": "metal", "machines": [METAL_A]}
 BUCKET = {"endpoint": "https://object.example.org/", "name": "backups", "accessKey": "AKEY"}

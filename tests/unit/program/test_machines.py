@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.unit.engine import NODES, SERVER, SMALL, Run, command, node_env, run, server
-from tests.unit.program.settings import METAL
+from tests.unit.program.settings import METAL, METAL_A
 
 
 def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
@@ -90,3 +90,11 @@ def test_a_server_can_boot_from_a_volume() -> None:
     disk = server(booted, "demo-worker-0").inputs["blockDevices"][0]
     assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "node-image-id")
     assert "imageName" not in server(booted, "demo-worker-0").inputs
+
+
+def test_an_existing_machine_with_another_disk_or_user_gets_the_scripts_again() -> None:
+    copies = []
+    for change in ({}, {"hostKey": "ecdsa-sha2-nistp256 BBBB"}, {"sshUser": "someone"}):
+        made = run({**SMALL, "workerPools": [{**METAL, "machines": [{**METAL_A, **change}]}]})
+        copies.append(made.one("remote:CopyToRemote", "metal-a-scripts").inputs["triggers"])
+    assert len({tuple(triggers) for triggers in copies}) == 3

@@ -12,7 +12,7 @@ import pytest
 from pulumi.output import UNKNOWN
 
 from components import previous_outputs, refused_changes
-from components.packing import USERDATA, scripts
+from components.packing import scripts
 from components.refused_changes import LastOutputs
 from config.errors import ConfigError, Fault
 from config.load import load
@@ -155,7 +155,7 @@ def test_the_contract_names_everything_in_a_folder() -> None:
     sent = {name for each in folders for name in files(each)} - scripts("lib", "host-key").keys()
     held = {name.rpartition("/")[2] for name in sent}
     # The contract names whole folders of scripts.
-    held |= {path.name for path in USERDATA.iterdir()}
+    held |= {name.partition("/")[0] for name in scripts()}
     assert {"proxy.env", "admission.yaml", "cluster", "host_key"} <= held
     settings = {key for each in folders for key in node_env(each)}
     assert {
