@@ -12,25 +12,6 @@ from config.models.addons import Kured
 from config.models.cluster import Cluster
 from config.models.mirrors import HttpProxy
 
-# The ports that node scripts need.
-_PORTS = (
-    "API",
-    "LOCAL_API",
-    "ETCD_CLIENT",
-    "ETCD_PEER",
-    "CONTROLLER_MANAGER_METRICS",
-    "SCHEDULER_METRICS",
-    "FIRST_GATEWAY_SSH",
-    "HTTP",
-    "HTTPS",
-    "INGRESS_HTTP",
-    "INGRESS_HTTPS",
-    "HAPROXY_HEALTH",
-    "GATEWAY_STATUS",
-    "NODE_EXPORTER",
-)
-
-
 # Registries at another host than the images' names say; at docker.io itself is a web site.
 _REGISTRIES = {"docker.io": "registry-1.docker.io"}
 
@@ -59,7 +40,7 @@ def machine_variables(cluster: Cluster) -> dict[str, str]:
         **({} if registry is None else {"IMAGE_REGISTRY": registry}),
         **({"TIME_SERVERS": " ".join(cluster.time_servers)} if cluster.time_servers else {}),
         "SECURITY_UPDATES": str(cluster.security_updates).lower(),
-        **{f"{name}_PORT": str(getattr(ports, name)) for name in _PORTS},
+        **ports.node_env(),
     }
 
 

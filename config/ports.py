@@ -39,3 +39,25 @@ KUBE_PROXY_METRICS = 10249
 ETCD_METRICS = 2381
 CONTROLLER_MANAGER_METRICS = 10257
 SCHEDULER_METRICS = 10259
+
+_OF_NODE_SCRIPTS = (
+    "API",
+    "LOCAL_API",
+    "ETCD_CLIENT",
+    "ETCD_PEER",
+    "CONTROLLER_MANAGER_METRICS",
+    "SCHEDULER_METRICS",
+    "FIRST_GATEWAY_SSH",
+    "HTTP",
+    "HTTPS",
+    "INGRESS_HTTP",
+    "INGRESS_HTTPS",
+    "HAPROXY_HEALTH",
+    "GATEWAY_STATUS",
+    "NODE_EXPORTER",
+)
+
+
+def node_env() -> dict[str, str]:
+    """The keys of `node.env` with the ports that node scripts need."""
+    return {f"{name}_PORT": str(globals()[name]) for name in _OF_NODE_SCRIPTS}

@@ -320,15 +320,8 @@ COMMON = {
     "CONTROL_PLANE_ADDRESSES": "10.8.0.21 10.8.0.22 10.8.0.23 10.8.0.24 10.8.0.25",
     "NODE_HOSTS": "10.8.0.21=demo-control-plane-0 10.8.0.22=demo-control-plane-1",
     "IGNORE_PREFLIGHT_ERRORS": "Swap",
-    **{
-        f"{name}_PORT": str(getattr(ports, name))
-        for name in (
-            "API", "LOCAL_API", "ETCD_CLIENT", "ETCD_PEER", "FIRST_GATEWAY_SSH", "HTTP", "HTTPS",
-            "INGRESS_HTTP", "INGRESS_HTTPS", "HAPROXY_HEALTH", "GATEWAY_STATUS", "NODE_EXPORTER",
-            "CONTROLLER_MANAGER_METRICS", "SCHEDULER_METRICS",
-        )
-    },
-}  # fmt: skip
+    **ports.node_env(),
+}
 
 
 @pytest.fixture
