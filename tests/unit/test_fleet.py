@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -246,6 +247,7 @@ def test_only_host_keys_that_the_machines_may_show_are_known(
         ]
 
 
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="there is no ssh here")
 def test_the_files_for_plain_ssh_are_for_their_owner_only(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
