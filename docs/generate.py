@@ -259,7 +259,7 @@ def configuration_md() -> str:
         "The credentials are those of Pulumi's OpenStack provider: set `openstack:cloud` to an",
         "entry of `clouds.yaml`, or use the provider's other keys or the `OS_*` variables. A",
         "request that gets no answer, or 429 (too many requests) with a time to wait, is repeated",
-        "up to `openstack:maxRetries` times, by default 10. After any other error, as 503, the",
+        "up to `openstack:maxRetries` times, by default 10. After any other error, such as 503, the",
         "update fails, and the next one continues.",
         "",
         "[Pulumi.every-key.yaml](../examples/Pulumi.every-key.yaml) shows each key in its place.",

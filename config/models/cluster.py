@@ -71,8 +71,8 @@ class Cluster(Settings):
     flavor: Name | None = None
     """Name of the flavor for every role that does not set its own."""
     ssh_user: UserName = "debian"
-    """Default user of the image, who gets the SSH key. It cannot be changed while the cluster
-    exists."""
+    """Name that cloud-init gives to the user with sudo on each server, who gets the SSH key. It
+    cannot be changed while the cluster exists."""
     gateway: GatewaySettings = GatewaySettings()
     control_plane: ControlPlaneSettings = ControlPlaneSettings()
     worker: WorkerSettings = WorkerSettings()
@@ -81,7 +81,8 @@ class Cluster(Settings):
     """Additional pools of workers."""
 
     external_network: Annotated[Name, Field(examples=["public"])]
-    """Name of the external network that provides floating IPs."""
+    """Name of the external network that provides floating IPs. Without `existingNetwork`, it cannot be
+    changed while the cluster exists."""
     allowed_cidrs: Annotated[
         tuple[Cidr, ...], COMMAS, Field(min_length=1, examples=[["203.0.113.0/24"]])
     ]

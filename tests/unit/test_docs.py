@@ -53,6 +53,16 @@ def test_the_readme_names_each_pinned_version(name: str) -> None:
     assert PINNED[name] in {version.strip() for cell in cells for version in cell.split(",")}
 
 
+def test_the_readme_has_the_figures_and_the_diagram_of_the_pages_behind_it() -> None:
+    readme, tested = (ROOT / "README.md").read_text(), (ROOT / "docs/tested.md").read_text()
+    [table] = re.findall(r"^\| measured on the lab.*\n\|---.*\n((?:\|.*\n)+)", readme, re.MULTILINE)
+    figures = [row.strip("| ").split(" | ")[-1] for row in table.splitlines()]
+    assert len(figures) > 1
+    assert [figure for figure in figures if figure not in tested] == []
+    [diagram] = re.findall(r"```mermaid\n.*?```", readme, re.DOTALL)
+    assert diagram in (ROOT / "docs/architecture.md").read_text()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
