@@ -15,7 +15,6 @@ from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.previous_outputs import PreviousOutputs
-from components.refused_changes import immutable_settings_output
 from components.rollout import RolloutOrder
 from components.rotations import finish_rotations, rotations_shown
 from components.worker_pool import WorkerPool
@@ -45,6 +44,7 @@ context = Context(
     rollout=RolloutOrder(previous.names),
     ssh_keys_in_use=previous.ssh_keys_in_use(pki, cluster.machine_names),
     host_keys_in_use=previous.host_keys_in_use(cluster.rotation.host_keys),
+    volume_zones=previous.volume_zones(cluster),
 )
 gateway = Gateway(f"{name}-gateway", context)
 nodes = NodeContext.behind(gateway, context)
@@ -62,8 +62,7 @@ keeper = keep_volumes(name, context, control_plane)
 everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]
 protect(name, cluster, everything, addons.objects)
 
-immutable_settings = {**immutable_settings_output(cluster), **network.immutable_settings}
-pulumi.export("immutableSettings", immutable_settings)
+pulumi.export("immutableSettings", context.immutable_settings)
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)

@@ -134,7 +134,7 @@ def install(
         cluster_id: marks all volumes.
         control_plane_count: of the cluster.
         config: the controller's cloud.conf.
-        zoned: whether Cinder has all zones of Nova: then a volume is made in the zone of its pod.
+        zoned: whether a volume is made in the zone of its pod.
         after: what must be there.
     """
     # The node plugin needs no login, only the other sections.

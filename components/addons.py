@@ -37,7 +37,6 @@ from addons.monitoring.targets import MonitoringTargets
 from components.control_plane import ControlPlane
 from components.left_kubeconfigs import remove_at_exit
 from components.node import NodeContext
-from components.zones import cinder_has_novas_zones
 from config.load import Secrets
 from config.models.addons import AddonsSettings
 from config.models.cluster import Cluster
@@ -171,7 +170,7 @@ class Addons(pulumi.ComponentResource):
                 cluster_id=self._context.pki.cluster_id,
                 control_plane_count=cluster.control_plane_count,
                 config=self._cloud_configs[cinder_csi.CHART.name],
-                zoned=cinder_has_novas_zones(),
+                zoned=self._context.volume_zones,
                 after=after,
             )
 

@@ -11,6 +11,7 @@ import pulumi
 from components.network import Network
 from components.node_folder import machine_variables
 from components.pki import Pki
+from components.refused_changes import VOLUME_ZONES, immutable_settings_output
 from components.rollout import RolloutOrder
 from config.models.cluster import Cluster
 
@@ -27,6 +28,17 @@ class Context:
     ssh_keys_in_use: pulumi.Output[Sequence[str]]
     # Earlier generations of host keys that the last update's commands ask for.
     host_keys_in_use: pulumi.Output[Sequence[int]]
+    # Whether volumes are made in the zones of their pods.
+    volume_zones: pulumi.Output[bool]
+
+    @property
+    def immutable_settings(self) -> Mapping[str, pulumi.Input[str]]:
+        """The output of this name, which the next update compares with."""
+        return {
+            **immutable_settings_output(self.cluster),
+            **self.network.immutable_settings,
+            VOLUME_ZONES: pulumi.Output.json_dumps(self.volume_zones),
+        }
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from components import refused_changes
 from components.authorities import Phase
 from components.pki import Pki
 from components.refused_changes import LastOutputs
+from components.zones import cinder_has_zones_of_nodes
 from config.models.cluster import Cluster
 
 # The outputs that are not secret.
@@ -115,6 +116,15 @@ class PreviousOutputs:
         """
         return pulumi.Output.all(self._last, found).apply(
             lambda values: refused_changes.check_network(values[0], key, name, values[1])
+        )
+
+    def volume_zones(self, cluster: Cluster) -> pulumi.Output[bool]:
+        """True if volumes are made in the zones of their pods: as when the cluster was created.
+
+        Volumes that have a zone need nodes that have one, and the cloud's zones may change.
+        """
+        return pulumi.Output.all(self._last, cinder_has_zones_of_nodes(cluster)).apply(
+            lambda values: refused_changes.volume_zones(values[0], found=values[1])
         )
 
     def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:

@@ -6,6 +6,7 @@ All raise a ConfigError that names the key, its value and what to do.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ EXISTING_NETWORK = "existingNetwork.network"
 EXTERNAL_NETWORK = "externalNetwork"
 _ETCD_VOLUME = "controlPlane.etcdVolume"
 _ZONES = "controlPlane.availabilityZones"
+# Not a key: whether volumes are made in the zones of their pods.
+VOLUME_ZONES = "volumeZones"
 _ANY_ZONE = "whichever zone the cloud chooses"
 _FOLLOWING = {
     Phase.ISSUE: Phase.USE,
@@ -55,6 +58,11 @@ def immutable_settings_output(cluster: Cluster) -> dict[str, str]:
         return dict(cluster.immutable_settings)
     zones = ",".join(_zones(cluster))
     return {**cluster.immutable_settings, _ETCD_VOLUME: "true", _ZONES: zones}
+
+
+def volume_zones(last: LastOutputs, *, found: bool) -> bool:
+    """Return what the last update said; the first release does not say it."""
+    return bool(json.loads(last.immutable_settings.get(VOLUME_ZONES, json.dumps(found))))
 
 
 def check_name(last: LastOutputs, cluster: Cluster) -> None:

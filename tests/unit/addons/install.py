@@ -90,6 +90,7 @@ def install(
     oidc: Mapping[str, str] | None = None,
     oidc_client_secret: str | None = None,
     with_secrets: bool = False,
+    volume_zones: bool = True,
 ) -> AddonsRun:
     """Register only the component of the add-ons."""
     recorded = AddonsRun()
@@ -138,6 +139,7 @@ def install(
                 kubeconfig=lambda *_: hidden("administrator's kubeconfig"),
             ),
             gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
+            volume_zones=pulumi.Output.from_input(volume_zones),
         )
         membership = pulumi.CustomResource("test:index:Membership", "demo-membership", {})
         control_plane: Any = SimpleNamespace(
