@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,19 @@ def kubeconfig(user: str = "demo-openstack-kubernetes", server: str = SERVER) ->
         "clusters": [{"cluster": {"server": server}, "name": "demo"}],
         "users": [{"name": user, "user": {"client-key-data": "c2VjcmV0"}}],
     }
+
+
+def test_those_of_another_update_that_may_be_at_work_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    now = time.time()
+    for name, written in (("kubeconfig1", now - 600), ("kubeconfig2", now - 7 * 86400)):
+        (tmp_path / name).write_text(yaml.safe_dump(kubeconfig()))
+        os.utime(tmp_path / name, (written, written))
+    monkeypatch.setattr(left_kubeconfigs, "_BEGUN", now - 60)
+    left_kubeconfigs.remove(json.dumps(kubeconfig()))
+    assert [path.name for path in tmp_path.iterdir()] == ["kubeconfig1"]
 
 
 def test_only_the_copies_of_this_clusters_kubeconfig_are_removed(
