@@ -115,14 +115,15 @@ def _volumes(cloud: Connection, cluster_id: str, *, keep: bool) -> list[str]:
     volumes = [volume for volume in volumes if volume.id not in stay]
     snapshots = [s for s in storage.snapshots() if _ours(s.metadata, cluster_id)]
     snapshots = [snapshot for snapshot in snapshots if snapshot.volume_id not in stay]
+    with_snapshots = {snapshot.volume_id for snapshot in snapshots}
 
     def delete_snapshot(snapshot: Any) -> None:  # noqa: ANN401
         if snapshot.status != "deleting":
             storage.delete_snapshot(snapshot.id)
 
     def delete_volume(volume: Any) -> None:  # noqa: ANN401
-        # Volumes go after their snapshots, in a later round.
-        if not snapshots and volume.status in ("available", "error"):
+        # Each goes after its snapshots, in a later round.
+        if volume.id not in with_snapshots and volume.status in ("available", "error"):
             storage.delete_volume(volume.id)
 
     return [

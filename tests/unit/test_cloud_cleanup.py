@@ -213,6 +213,15 @@ def test_a_snapshot_that_is_still_being_made_is_deleted_in_a_later_round(
     assert storage.delete_snapshot.call_count == 2
 
 
+def test_a_volume_does_not_wait_for_snapshots_of_others(cloud: MagicMock) -> None:
+    stuck = volume("nightly")
+    stuck.volume_id, stuck.status = "data-id", "error_deleting"
+    cloud.block_storage.snapshots.return_value = [stuck]
+    cloud.block_storage.volumes.return_value = [volume("data"), volume("logs")]
+    cloud_cleanup.clean_up(cloud, "demo")
+    cloud.block_storage.delete_volume.assert_called_once_with("logs-id")
+
+
 def test_what_takes_many_rounds_is_told_once(
     cloud: MagicMock,
     run: Callable[[], int],
