@@ -152,7 +152,10 @@ class Network(pulumi.ComponentResource):
                 remote_group_id=groups[rule.source].id if from_group else None,
                 remote_ip_prefix=None if from_group else prefix,
                 description=rule.why,
-                opts=self._child,
+                # Another text replaces the rule, and Neutron takes its successor for a duplicate.
+                opts=pulumi.ResourceOptions.merge(
+                    self._child, pulumi.ResourceOptions(ignore_changes=["description"])
+                ),
             )
             self._rules.append((rule.source, made))
         return groups

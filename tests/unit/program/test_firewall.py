@@ -14,6 +14,11 @@ def test_only_allowed_networks_reach_the_gateways(fresh: Run) -> None:
     assert from_outside == {"203.0.113.0/24"}
 
 
+def test_another_description_does_not_replace_a_rule(fresh: Run) -> None:
+    for rule in fresh.all("secGroupRule:SecGroupRule").values():
+        assert rule.ignore_changes == ["description"]
+
+
 @pytest.mark.parametrize(
     ("more", "subnet"),
     [
