@@ -16,8 +16,9 @@ from pulumi_command import local, remote
 from components.packing import pack, script_archive, together
 
 # A machine answers only after its boot and cloud-init. The provider waits 0.1 s, then longer each
-# time, up to 5 s, between two tries: 120 tries are about ten minutes.
+# time, up to 5 s, between two tries: 120 tries are ten minutes, or twenty if packets are dropped.
 BOOT_TRIES = 120
+TRY_SECONDS = 5
 
 # Longer than all waits of a script and of the one that it runs on a node: a wait that ends says
 # what it waited for. Each command of a script has half an hour (userdata/lib/messages.sh).
@@ -44,6 +45,7 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
         private_key=to.private_key,
         host_key=to.host_key,
         dial_error_limit=BOOT_TRIES,
+        per_dial_timeout=TRY_SECONDS,
         proxy=None
         if via is None
         else remote.ProxyConnectionArgs(
@@ -53,6 +55,7 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
             private_key=via.private_key,
             host_key=via.host_key,
             dial_error_limit=BOOT_TRIES,
+            per_dial_timeout=TRY_SECONDS,
         ),
     )
 

@@ -138,7 +138,12 @@ def _floating_ip(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     choice = f"set a free one ({some(free)}), or " if free else ""
     choice += "remove the key to get a new one"
     if (found := by_address.get(wanted)) is None:
-        yield Fault("floatingIp", wanted, f"this project has no such floating IP; {choice}")
+        yield Fault(
+            "floatingIp",
+            wanted,
+            f"this project has no such floating IP; {choice}. If the cluster had it, "
+            "then run pulumi up --refresh: it forgets the old one",
+        )
     elif found.description == cluster.floating_ip_description:
         problem = (
             "is the cluster's own, which an update would release with this key; remove the key. To "

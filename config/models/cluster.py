@@ -81,8 +81,8 @@ class Cluster(Settings):
     """Additional pools of workers."""
 
     external_network: Annotated[Name, Field(examples=["public"])]
-    """Name of the external network that provides floating IPs. Without `existingNetwork`, it cannot be
-    changed while the cluster exists."""
+    """Name of the external network that provides floating IPs. Without `existingNetwork`, it cannot
+    be changed while the cluster exists."""
     allowed_cidrs: Annotated[
         tuple[Cidr, ...], COMMAS, Field(min_length=1, examples=[["203.0.113.0/24"]])
     ]

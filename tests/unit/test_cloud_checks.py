@@ -125,7 +125,7 @@ def test_what_the_cloud_does_not_answer_is_no_fault() -> None:
         ({"externalNetwork": "tenant"}, "externalNetwork = tenant: is not an external network"),
         (
             {"floatingIp": "203.0.113.10"},
-            "this project has no such floating IP; remove the key to get a new one",
+            "this project has no such floating IP; remove the key to get a new one. If the cluster",
         ),
         ({"dns": {"zone": "example.org"}}, "dns.zone = example.org.: the cloud has no DNS"),
     ],
