@@ -36,11 +36,21 @@ def _external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     external = {network.name for network in facts.networks if network.external}
     count = sum(network.external and network.name == wanted for network in facts.networks)
     yield from ambiguous("externalNetwork", wanted, count, "external networks")
+    if count == 1 and _creates_floating_ip(cluster, facts):
+        # The provider asks for it by this name, of whatever kind the network is.
+        count = sum(network.name == wanted for network in facts.networks)
+        yield from ambiguous("externalNetwork", wanted, count, "networks")
     if wanted not in external and any(n.name == wanted for n in facts.networks):
         hint = instead(wanted, external, "external network")
         yield Fault("externalNetwork", wanted, f"is not an external network; {hint}")
         return
     yield from unknown("externalNetwork", wanted, external, "external network")
+
+
+def _creates_floating_ip(cluster: Cluster, facts: Facts) -> bool:
+    made = cluster.floating_ip_description
+    known = {each.description for each in facts.floating_ips or ()}
+    return cluster.floating_ip is None and made not in known
 
 
 def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:

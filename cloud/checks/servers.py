@@ -99,6 +99,16 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             f"the availability zone {zone} is not available: no server can be created or replaced "
             "there until the cloud enables its hypervisors again"
         )
+    if (
+        cluster.control_plane.etcd_volume is not None
+        and not cluster.control_plane.availability_zones
+        and len(facts.zones or ()) > 1
+    ):
+        yield (
+            "controlPlane.etcdVolume: the cloud chooses the zones of servers and of volumes. If it "
+            "attaches no volume in another zone, set controlPlane.availabilityZones before the "
+            "cluster is created"
+        )
     planned = {name for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:
         if server.error is not None and server.name in planned:

@@ -186,6 +186,15 @@ class TestFloatingIp:
         (line,) = told(replace(CLOUD, networks=networks))
         assert line.startswith("externalNetwork = public: is the name of 2 external networks")
 
+    def test_a_network_of_the_same_name_is_no_matter_once_there_is_a_floating_ip(self) -> None:
+        own = CloudNetwork(id="9", name="public", external=False)
+        facts = replace(CLOUD, networks=(*(CLOUD.networks or ()), own))
+        (line,) = told(facts)
+        assert line.startswith("externalNetwork = public: is the name of 2 networks; rename")
+        made = cluster().floating_ip_description
+        ours = FloatingIp(address=self.ADDRESS, port="demo-vip", description=made)
+        assert told(replace(facts, floating_ips=(ours,))) == []
+
     def test_a_free_one_is_taken(self) -> None:
         assert self.told(None) == []
 
@@ -656,6 +665,16 @@ class TestUnavailableZones:
         facts = query(MagicMock(), cluster(), warn=lambda _: None)
         assert facts.zones == frozenset({"az-1", "az-2"})
         assert facts.unavailable_zones == {"az-2"}
+
+
+def test_an_etcd_volume_without_zones_is_warned_about_where_there_are_several() -> None:
+    def said(**control_plane: object) -> list[str]:
+        etcd_volume = {"etcdVolume": {"size": 20}, **control_plane}
+        return list(warnings(cluster(controlPlane=etcd_volume), CLOUD))
+
+    (line,) = said()
+    assert line.startswith("controlPlane.etcdVolume: the cloud chooses the zones of servers and")
+    assert said(availabilityZones=["az-1"]) == []
 
 
 class TestBrokenServers:
