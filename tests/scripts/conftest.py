@@ -28,7 +28,7 @@ FAKED = (
     "apt-get", "apt-mark", "blkid", "containerd", "crictl", "ctr", "curl", "df", "dpkg",
     "dpkg-query", "e2fsck", "findfs", "haproxy", "ip", "journalctl", "keepalived", "kubeadm",
     "kubectl", "kubelet", "mkfs.ext4", "modprobe", "mount", "mountpoint", "nft", "openssl",
-    "ss", "ssh", "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
+    "ss", "ssh", "ssh-keyscan", "sshd", "sync", "sysctl", "systemctl", "unattended-upgrade",
 )  # fmt: skip
 
 FAKE = Path(__file__).with_name("fake.sh")

@@ -388,7 +388,11 @@ def test_the_one_time_host_key_goes_only_when_the_real_one_is_in_use(machine: Ma
     assert key.exists(), "the machine's own key stays"
     machine.write("host_key", "real\n")
     machine.write("host_key.pub", P256)
+    # sshd needs a moment.
+    machine.answer("^ssh-keyscan", f"127.0.0.1 {P256}")
+    machine.answer("^ssh-keyscan", times=1)
     assert machine.run("host-key/host-key.sh", "install").status == 0
+    assert sum(call.startswith("ssh-keyscan") for call in machine.calls) == 2
     assert machine.called("systemctl try-reload-or-restart ssh")
     assert machine.read("etc/ssh/ssh_host_ecdsa_key") == "real\n"
     assert (machine.root / "etc/ssh/ssh_host_ecdsa_key").stat().st_mode & 0o777 == 0o600
@@ -450,6 +454,7 @@ def test_the_list_of_host_keys_loses_the_one_time_key(machine: Machine) -> None:
     machine.place("etc/ssh/ssh_host_ed25519_key", "one-time")
     machine.write("host_key", "real\n")
     machine.write("host_key.pub", P384)
+    machine.answer("^ssh-keyscan", f"127.0.0.1 {P384}")
     assert machine.run("host-key/host-key.sh", "install").status == 0
     assert "ed25519" in machine.read(LIST)
     machine.lib("load_env\ndrop_one_time_host_key")

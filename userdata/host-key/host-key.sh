@@ -37,9 +37,17 @@ install_keys() {
   if ((${#CHANGED[@]})); then
     sync -f "$ssh"
     reload_sshd
+    # To whoever connects before that it shows the old keys. Of two, it shows only one there.
+    [[ $VERB == rotate ]] || wait_for 5 "sshd to show the new host key" shows_key || true
   else
     log "the host keys are in place already"
   fi
+}
+
+shows_key() {
+  local key
+  read -r _ key _ <"$FOLDER/host_key.pub"
+  [[ $(ssh-keyscan -T 1 -t ecdsa 127.0.0.1 2>/dev/null) == *" $key"* ]]
 }
 
 require_root
