@@ -20,8 +20,10 @@ from lab.image.charts import CHARTS, FETCHED
 from lab.image.oci import Image, Layer, LayerWriter
 from lab.paths import CACHE, PROJECT
 from lab.toolchain import cli, plugins, versions
+from versions import PROGRAM
 
-NAME = "docker.io/lab/openstack-kubernetes:1"
+# As docs/fleet.md writes it.
+NAME = f"registry.example.org/openstack-kubernetes:{PROGRAM}"
 # Where its charts are, for `addons.chartDirectory`.
 CHART_FOLDER = "/charts"
 ARCHIVE = CACHE / "images" / "program.tar"

@@ -1,6 +1,7 @@
 """An operator makes, scales, repairs, upgrades and destroys other clusters (`make lab-operator`).
 
-The lab cannot download the operator: its chart and the archive of its image must be in the cache.
+The commands are those of the walk-through in docs/fleet.md, as they are written. The lab cannot
+download the operator: its chart and the archive of its image must be in the cache.
 """
 
 from __future__ import annotations
@@ -15,24 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from addons import operator
 from bench.figures import Figures, seconds
-from lab import image, program_image, settings, toolchain
-from lab.cloud import inside, layout, namespace
+from lab import image, program_image, settings
+from lab.cloud import layout, namespace
 from lab.image import archives, versions
-from lab.paths import PROJECT
 from tests.lab import needs
 from tests.lab.cluster import Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.needs import Needs
 from tests.lab.object_store import ObjectStore
+from tests.lab.walk import AdminCluster, Walk
 from tests.smoke.live import until
 
 NEEDS = Needs((operator.CHART.name,), ("operator",))
 pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
 
-WORKER = "hub-worker-0"
+WORKER = "admin-worker-0"
 PORT = 7482
 SIZE = {"gateways": 1, "control_planes": 1, "workers": 1}
 NEW, OLD = versions.KUBERNETES_RELEASES
@@ -63,21 +63,27 @@ def by_hand() -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def hub(charts: Path, by_hand: list[float]) -> Iterator[Cluster]:
+def walk(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """Where the commands of the walk-through are run."""
+    return Walk(tmp_path_factory.mktemp("checkout"), store)
+
+
+@pytest.fixture(scope="module")
+def hub(walk: Walk, charts: Path, by_hand: list[float]) -> Iterator[Cluster]:
     """The admin cluster, with the images on its worker that it needs. It leaves nothing."""
     keys = settings.cluster(image=image.ensure([OLD, NEW]), **SIZE)
     addons = {**keys["addons"], "chartDirectory": str(charts)}
     # On the worker, an update of each of the others may run at the same time.
     more = {"kubernetesVersion": OLD, "worker": {"flavor": "lab.2c4g"}, "addons": addons}
-    made = Cluster("hub", {**keys, **more})
+    made = AdminCluster(walk, {**keys, **more})
     try:
-        by_hand.append(seconds(made.up))
+        by_hand.append(seconds(lambda: walk.step("The admin cluster")))
         files = (program_image.build(), archives.FETCHED / "operator.tar", archives.python())
         with served(*files) as urls:
             for url in urls:
                 fetch = f"curl --silent --fail {url} | sudo ctr -n k8s.io images import -"
                 made.ssh(WORKER, f"set -o pipefail; {fetch}")
-        made.up(addons={**addons, "operator": {"enabled": True}})
+        walk.step("The operator in it")
         yield made
     finally:
         made.destroy()
@@ -104,68 +110,27 @@ def served(*files: Path) -> Iterator[list[str]]:
             server.terminate()
 
 
+# What the clusters of the lab need in addition: the charts are elsewhere in the image.
+LAB = f"""
+pulumi config set --path addons.chartDirectory {program_image.CHART_FOLDER}
+pulumi config set deletionProtection true
+"""
+
+
 class Other:
     """Another cluster, as those who run the fleet see it."""
 
-    def __init__(
-        self, name: str, host_cidr: str, hub: Cluster, store: ObjectStore, folder: Path
-    ) -> None:
+    def __init__(self, name: str, hub: Cluster, walk: Walk) -> None:
         self.name = name
         self.hub = hub
-        self.folder = folder
-        query = f"endpoint={store.endpoint}&s3ForcePathStyle=true&region={store.region}"
-        self.environment = {
-            **os.environ,
-            **inside.environment(),
-            **toolchain.environment(),
-            "PYTHONPATH": str(PROJECT),
-            "PULUMI_BACKEND_URL": f"s3://{store.bucket}?{query}",
-            "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-            "AWS_ACCESS_KEY_ID": store.access_key,
-            "AWS_SECRET_ACCESS_KEY": store.secret_key,
-        }
-        (folder / "Pulumi.yaml").write_text((PROJECT / "Pulumi.yaml").read_text())
-        self.run("pulumi", "stack", "init", name)
-        keys = settings.cluster(image=image.ensure([OLD, NEW]), **SIZE)
-        self.configure({
-            **keys,
-            "kubernetesVersion": OLD,
-            "hostCidr": host_cidr,
-            "deletionProtection": True,
-            "addons": {**keys["addons"], "chartDirectory": program_image.CHART_FOLDER},
-        })  # fmt: skip
-
-    def run(self, *command: str, check: bool = True) -> str:
-        done = subprocess.run(
-            namespace.enter(command, environment={}, folder=self.folder),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        said = done.stdout + done.stderr
-        assert not check or done.returncode == 0, said
-        if not check:
-            print(said)
-        return done.stdout
-
-    def configure(self, changed: Mapping[str, Any]) -> None:
-        file = self.folder / f"Pulumi.{self.name}.yaml"
-        document = yaml.safe_load(file.read_text()) or {}
-        keys = {f"openstack-kubernetes:{key}": value for key, value in changed.items()}
-        document["config"] = {**document.get("config", {}), **keys}
-        file.write_text(yaml.safe_dump(document))
+        self.walk = walk
 
     def fleet(self, *words: str) -> str:
-        return self.run(str(PROJECT / ".venv/bin/python"), "-m", "commands.fleet", *words)
+        return self.walk.run(".venv/bin/python", "-m", "commands.fleet", *words)
 
-    def add(self, resync: int = RESYNC) -> None:
+    def add(self, resync: int) -> None:
         """Let the operator run it."""
-        self.fleet(
-            *("add", self.name, "--image", program_image.NAME, "--resync", str(resync)),
-            *("--kubeconfig", str(self.hub.kubeconfig)),
-        )
+        self.fleet("add", self.name, "--image", program_image.NAME, "--resync", str(resync))
 
     def object(self) -> dict[str, Any]:
         """The Stack, empty if there is none."""
@@ -211,13 +176,10 @@ class Other:
 
     def destroy(self) -> None:
         """Destroy what is there, without the operator."""
-        stack = ("--yes", "--stack", self.name)
-        python = str(PROJECT / ".venv/bin/python")
-        self.run(python, "-m", "commands.recover", *stack, check=False)
-        self.run("pulumi", "state", "unprotect", "--all", *stack, check=False)
-        file = str(self.folder / f"Pulumi.{self.name}.yaml")
-        where = ("--skip-preview", "--cwd", str(PROJECT), "--config-file", file)
-        self.run("pulumi", "destroy", *stack, *where, check=False)
+        words = ("--yes", "--stack", self.name)
+        self.walk.run(".venv/bin/python", "-m", "commands.recover", *words, check=False)
+        self.walk.run("pulumi", "state", "unprotect", "--all", *words, check=False)
+        self.walk.run("pulumi", "destroy", "--skip-preview", *words, check=False)
 
     def servers(self) -> dict[str, str]:
         """Name -> id of its servers."""
@@ -242,7 +204,7 @@ class Other:
         )
 
     def _nodes(self) -> list[dict[str, Any]]:
-        kubeconfig = self.folder / "kubeconfig"
+        kubeconfig = self.walk.folder / f"{self.name}.kubeconfig"
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(self.fleet("kubeconfig", self.name))
         listed = run("kubectl", "get", "nodes", "-o", "json", KUBECONFIG=str(kubeconfig))
@@ -251,18 +213,11 @@ class Other:
 
 
 @pytest.fixture(scope="module")
-def others(
-    hub: Cluster, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str, str], Other]]:
-    """A maker of clusters; what the tests left of them is destroyed without the operator."""
-    made: list[Other] = []
-
-    def make(name: str, host_cidr: str) -> Other:
-        made.append(Other(name, host_cidr, hub, store, tmp_path_factory.mktemp(name)))
-        return made[-1]
-
+def others(hub: Cluster, walk: Walk) -> Iterator[dict[str, Other]]:
+    """The clusters of the walk-through; what is left of them is destroyed without the operator."""
+    found = {name: Other(name, hub, walk) for name in ("shop", "cafe", "mall")}
     try:
-        yield make
+        yield found
     finally:
         # What Pulumi has begun in a workspace continues without the operator.
         for where, kind in ((operator.NAMESPACE, "deployment"), (operator.CLUSTERS, "statefulset")):
@@ -271,20 +226,20 @@ def others(
             hub.kubectl(
                 *there, "delete", "pod", "--all", "--grace-period=0", "--force", check=False
             )
-        for other in made:
+        for other in found.values():
             other.destroy()
 
 
-@pytest.fixture(scope="module")
-def shop(others: Callable[[str, str], Other]) -> Other:
+@pytest.fixture
+def shop(others: dict[str, Other]) -> Other:
     """The first of the other clusters, which everything happens to."""
-    return others("shop", "10.8.4.0/22")
+    return others["shop"]
 
 
-@pytest.fixture(scope="module")
-def cafe(others: Callable[[str, str], Other]) -> Other:
+@pytest.fixture
+def cafe(others: dict[str, Other]) -> Other:
     """The second one."""
-    return others("cafe", "10.8.8.0/22")
+    return others["cafe"]
 
 
 def took(true: Callable[[], object], what: str, at_most: float) -> float:
@@ -295,9 +250,9 @@ def took(true: Callable[[], object], what: str, at_most: float) -> float:
 
 
 def test_an_applied_stack_becomes_a_cluster(
-    shop: Other, by_hand: list[float], figures: Figures
+    walk: Walk, shop: Other, by_hand: list[float], figures: Figures
 ) -> None:
-    shop.add()
+    walk.step("The first cluster", LAB)
     made = took(shop.updated, "the first update", LONGEST_MAKING)
     figures.add("`pulumi up` by hand of a cluster of that size", by_hand[0])
     figures.add("from `fleet add` to all nodes Ready", made, at_most=by_hand[0] + LONGEST_MORE)
@@ -306,22 +261,22 @@ def test_an_applied_stack_becomes_a_cluster(
 
 def test_added_again_it_is_left_alone(shop: Other) -> None:
     generation = shop.object()["metadata"]["generation"]
-    shop.add()
+    shop.add(RESYNC)
     assert shop.object()["metadata"]["generation"] == generation
 
 
-def test_a_changed_count_scales_it(shop: Other, figures: Figures) -> None:
-    shop.patch({"workerCount": 2})
+def test_a_changed_count_scales_it(walk: Walk, shop: Other, figures: Figures) -> None:
+    walk.step("Scale it")
     scaled = took(shop.updated, "the second worker", LONGEST_CHANGE)
     figures.add("from a changed workerCount to the node Ready", scaled, at_most=LONGEST_CHANGE)
     assert shop.nodes()["shop-worker-1"]
-    # As one who keeps the file does.
-    shop.configure({"workerCount": 2})
 
 
-def test_a_worker_that_is_deleted_in_nova_comes_back(shop: Other, figures: Figures) -> None:
+def test_a_worker_that_is_deleted_in_nova_comes_back(
+    walk: Walk, shop: Other, figures: Figures
+) -> None:
     before = shop.servers()["shop-worker-1"]
-    run("openstack", "server", "delete", "--wait", "shop-worker-1")
+    walk.step("Lose a machine")
     begun = time.monotonic()
 
     def healed() -> bool:
@@ -333,9 +288,8 @@ def test_a_worker_that_is_deleted_in_nova_comes_back(shop: Other, figures: Figur
     figures.add("from a deleted worker to the node Ready", seconds_taken, at_most=LONGEST_HEALING)
 
 
-def test_a_raised_version_upgrades_it(shop: Other, figures: Figures) -> None:
-    shop.patch({"kubernetesVersion": NEW})
-    shop.configure({"kubernetesVersion": NEW})
+def test_a_raised_version_upgrades_it(walk: Walk, shop: Other, figures: Figures) -> None:
+    walk.step("Upgrade Kubernetes")
     upgraded = took(shop.updated, "the upgrade", LONGEST_CHANGE)
     figures.add("from a raised version to all nodes upgraded", upgraded)
     assert all(shop.nodes().values())
@@ -343,25 +297,32 @@ def test_a_raised_version_upgrades_it(shop: Other, figures: Figures) -> None:
 
 
 def test_a_second_one_is_made_and_kubeconfigs_of_both_are_fetched_by_name(
-    shop: Other, cafe: Other, figures: Figures
+    walk: Walk, shop: Other, cafe: Other, figures: Figures
 ) -> None:
-    # A resync now and then would take the processor from the figures.
-    cafe.add(resync=600)
+    # It has its rest between two repairs: they would take the processor from the figures.
+    walk.step("The second cluster")
     until(cafe.updated, "the second cluster", LONGEST_MAKING)
-    assert (shop.kubelets(), cafe.kubelets()) == ([NEW] * 3, [OLD] * 2)
+    assert (shop.kubelets(), cafe.kubelets()) == ([NEW] * 3, [NEW] * 2)
     begun = time.monotonic()
     listed = {each["name"]: each for each in json.loads(shop.fleet("list", "--output", "json"))}
-    figures.add("`fleet list` of two clusters", time.monotonic() - begun, at_most=10)
-    assert {name: each["ready"] for name, each in listed.items()} == {"shop": 3, "cafe": 2}
+    figures.add("`fleet list` of three clusters", time.monotonic() - begun, at_most=10)
+    assert {name: each["ready"] for name, each in listed.items()} == {
+        "admin": 2,
+        "shop": 3,
+        "cafe": 2,
+    }
+    seen = walk.step("Look at both")
+    assert {"shop-worker-1", "cafe-worker-0"} <= set(seen.split())
 
 
 def test_a_third_one_that_overlaps_is_refused_and_can_be_deleted(
-    others: Callable[[str, str], Other], shop: Other
+    walk: Walk, others: dict[str, Other], shop: Other
 ) -> None:
-    mall = others("mall", "10.8.6.0/23")
-    mall.configure({"deletionProtection": False})
-    mall.add(resync=0)
+    mall = others["mall"]
     refusal = "overlaps with 10.8.4.0/22 of the cluster shop"
+    assert refusal in walk.step("A third one that overlaps", check=False)
+    walk.run("pulumi", "config", "set", "deletionProtection", "false", "--stack", "mall")
+    mall.add(0)
     until(lambda: refusal in mall.said(), "the refusal", LONGEST_CHANGE)
     until(lambda: mall.last_update().get("state") == "failed", "the failure", LONGEST_CHANGE)
     assert mall.servers() == {}
@@ -420,9 +381,8 @@ def test_otherwise_its_deletion_destroys_it(shop: Other, figures: Figures) -> No
     assert shop.servers() == {}
 
 
-def test_the_other_one_runs_on_and_is_destroyed_in_the_same_way(cafe: Other) -> None:
+def test_the_other_one_runs_on_and_is_destroyed_in_the_same_way(walk: Walk, cafe: Other) -> None:
     assert all(cafe.nodes().values())
-    cafe.patch({"deletionProtection": False})
-    cafe.delete()
-    until(lambda: not cafe.object(), "the destroy", LONGEST_CHANGE)
+    walk.step("Destroy one")
+    assert cafe.object() == {}
     assert cafe.servers() == {}
