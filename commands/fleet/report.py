@@ -15,9 +15,8 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from commands.fleet import previews
+from commands import previews
 from commands.fleet.clusters import Answer, ask, trouble
-from commands.fleet.previews import PreviewError
 from commands.fleet.stacks import (
     Locks,
     StackError,
@@ -29,6 +28,7 @@ from commands.fleet.stacks import (
 )
 from commands.fleet.threads import threads
 from commands.kubernetes_api import KubeconfigError
+from commands.previews import PreviewError
 from commands.pulumi_cli import PulumiError
 
 # Each waits for a program of Pulumi's, which takes half a core for a second.

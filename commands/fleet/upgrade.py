@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.progress import track
 
 from commands.fleet import health
-from commands.fleet.previews import AT_A_TIME, PreviewError, changes
 from commands.fleet.stacks import (
     Locks,
     StackError,
@@ -32,6 +31,7 @@ from commands.fleet.stacks import (
     unfinished,
 )
 from commands.fleet.threads import threads
+from commands.previews import AT_A_TIME, PreviewError, changes
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, pulumi
 

@@ -1,4 +1,7 @@
-"""Lets `pulumi up` continue after one was killed: `python -m commands.recover [--stack NAME]`."""
+"""Lets `pulumi up` continue after one was killed, or failed at OpenStack.
+
+`python -m commands.recover [--stack NAME]`
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.local_backend import delete_empty_attributes
+from commands.previews import PreviewError
 from commands.pulumi_cli import PulumiError
 from commands.question import agreed
 from commands.recover import orphaned_resources
 from commands.recover.orphaned_resources import OrphanedResource
-from commands.recover.state import State
+from commands.recover.state import Begun, State
 from config.errors import ConfigError
 
 # Seconds: a service may still be working on the last request of the run that was killed.
@@ -29,6 +34,9 @@ def main() -> int:
         return _recover(
             State(stack=arguments.stack, config_file=arguments.config_file), yes=arguments.yes
         )
+    except PreviewError as error:
+        print(f"nothing was deleted, because the preview fails: {error}", file=sys.stderr)
+        return 1
     except (PulumiError, ConfigError, *CLOUD_ERRORS) as error:
         print(error, file=sys.stderr)
         return 1
@@ -44,13 +52,20 @@ def _recover(state: State, *, yes: bool) -> int:
     for path in delete_empty_attributes(state.backend_url()):
         print(f"deleted {path}, which was only half written")
     state.unlock()
-    if not state.begun:
-        print("nothing was being created: run `pulumi up`")
-        return 0
     for begun in state.begun:
         print(f"was being created: {begun.name} ({begun.kind})")
-    time.sleep(_SETTLE)
-    found = _orphaned(state)
+    if state.begun:
+        time.sleep(_SETTLE)
+        requested = state.begun
+    elif state.has_failed:
+        print(
+            "the last update failed: looking for what the next one would create and exists already"
+        )
+        requested = state.planned()
+    else:
+        print("nothing was being created: run `pulumi up`")
+        return 0
+    found = _orphaned(state, requested)
     for orphan in found:
         print(f"exists, but is not in the state: {orphan}")
     if found and not agreed("Delete what is not in the state?", yes=yes):
@@ -58,17 +73,18 @@ def _recover(state: State, *, yes: bool) -> int:
     for orphan in found:
         print(f"deleting {orphan}")
         orphan.delete()
-    state.forget_begun()
+    if state.begun:
+        state.forget_begun()
     print("done: run `pulumi up`")
     return 0
 
 
-def _orphaned(state: State) -> list[OrphanedResource]:
+def _orphaned(state: State, requested: Sequence[Begun]) -> list[OrphanedResource]:
     cloud = connect(login(state.provider_config().get, os.environ))
     known = state.known
     return [
         orphan
-        for begun in state.begun
+        for begun in requested
         for orphan in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
     ]
 

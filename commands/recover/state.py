@@ -10,9 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from commands.previews import preview
 from commands.pulumi_cli import PulumiError, pulumi
 
 _PROVIDER = "openstack:"
+_CREATIONS = ("create", "create-replacement")
+# What a preview has in place of a value that it does not know.
+_UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # Pulumi Cloud refuses to cancel what is over. There, the lock of a run that was killed ends by
 # itself after some minutes; what it was creating remains pending.
 _NO_LOCK = ("has already completed", "has never been updated")
@@ -20,7 +24,7 @@ _NO_LOCK = ("has already completed", "has never been updated")
 
 @dataclass(frozen=True)
 class Begun:
-    """A resource that a run had begun to create; it may exist or not."""
+    """A resource that a run had requested, or may have; it may exist or not."""
 
     name: str
     kind: str
@@ -60,6 +64,28 @@ class State:
             for operation in self._deployment.get("pending_operations") or []
             if operation["type"] == "creating"
             for each in [operation["resource"]]
+        ]
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the last update ended with an error."""
+        history = json.loads(self._pulumi("stack", "history", "--json", "--page-size", "1"))
+        return bool(history) and history[0]["result"] == "failed"
+
+    def planned(self) -> list[Begun]:
+        """The resources that the next update would create, and the last one may have requested.
+
+        Raises:
+            PreviewError: if the update would be refused.
+        """
+        steps = preview(*self._arguments, *self._config_file)["steps"]
+        return [
+            Begun(each["urn"].rsplit("::", 1)[1], each["type"], each.get("inputs") or {})
+            for step in steps
+            if step["op"] in _CREATIONS
+            for each in [step["newState"]]
+            # What it needs is not there: it cannot have been requested.
+            if _UNKNOWN not in json.dumps(each.get("inputs"))
         ]
 
     @property

@@ -1,13 +1,15 @@
-"""An update that is killed at any point, and the commands that an operator types next."""
+"""An update that is killed or fails at any point, and the commands that an operator types next."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 
 import pytest
 
 from lab import image, settings
+from lab.errors import LabError
 from tests.lab import kills
 from tests.lab.cluster import Cluster, left_in_project, openstack
 
@@ -52,6 +54,20 @@ def test_nothing_was_made_twice(cluster: Cluster) -> None:
     twice = [name for name, count in Counter(names_in_the_project()).items() if count > 1]
     assert twice == []
     assert len(openstack("floating", "ip", "list")) == 1
+
+
+def test_what_a_request_that_failed_has_made_all_the_same_is_deleted(cluster: Cluster) -> None:
+    first = openstack("port", "show", "killed-gateway-0")
+    address = IPv4Address(first["fixed_ips"][0]["ip_address"]) + 1
+    groups = [word for group in first["security_group_ids"] for word in ("--security-group", group)]
+    openstack(
+        *("port", "create", "killed-gateway-1", "--network", first["network_id"]),
+        *("--fixed-ip", f"ip-address={address}", *groups),
+    )
+    with pytest.raises(LabError):
+        cluster.up(gatewayCount=2)
+    assert "exists, but is not in the state: port killed-gateway-1" in cluster.recover()
+    cluster.up(gatewayCount=2)
 
 
 def test_another_update_changes_nothing_and_destroy_leaves_nothing(cluster: Cluster) -> None:

@@ -220,6 +220,42 @@ def test_only_what_was_being_created_is_searched_for(monkeypatch: pytest.MonkeyP
     assert state.known[SERVER] == {"old"}
 
 
+def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def step(op: str, called: str, **inputs: object) -> dict[str, Any]:
+        new = {"urn": f"a::{called}", "type": SERVER, "inputs": {**WORKER, **inputs}}
+        return {"op": op, "newState": new}
+
+    answers = {
+        "whoami": {"url": "s3://bucket"},
+        "cancel": {},
+        "stack history": [{"result": "failed"}],
+        "stack export": {"deployment": {"resources": [{"type": SERVER, "id": "old"}]}},
+        "preview": {
+            "steps": [
+                step("create", "demo-worker-1"),
+                step("same", "demo-worker-2", name="demo-worker-2"),
+                step("create", "demo-worker-3", network="04da6b54-80e4-46f7-96ec-b56ff0331ba9"),
+            ]
+        },
+    }
+    cloud = Cloud()
+
+    def pulumi(*words: str, stdin: str | None = None) -> str:
+        assert stdin is None, "the state stays as it is"
+        return json.dumps(answers[" ".join(words[: 2 if words[0] == "stack" else 1])])
+
+    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr("commands.previews.pulumi", pulumi)
+    monkeypatch.setattr(State, "provider_config", lambda _: {})
+    monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    assert main() == 0
+    assert cloud.deleted == ["new"]
+    assert "exists, but is not in the state: server demo-worker-1 (new)" in capsys.readouterr().out
+
+
 def test_the_login_is_that_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = """{"openstack:cloud": {"value": "mine", "secret": false},
                  "openstack:password": {"value": "hidden", "secret": true},
@@ -264,12 +300,14 @@ def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyP
 
     def pulumi(*arguments: str, stdin: str | None = None) -> str:
         said.append(arguments[0])
+        if arguments[:2] == ("stack", "history"):
+            return "[]"
         return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
-    assert said == ["whoami", "cancel", "stack"]
+    assert said == ["whoami", "cancel", "stack", "stack"]
 
 
 @pytest.mark.parametrize(
@@ -317,6 +355,8 @@ def test_a_lock_that_is_gone_already_is_no_error(
     def pulumi(*arguments: str, stdin: str | None = None) -> str:
         if arguments[0] == "cancel":
             raise PulumiError(f"pulumi cancel --yes: {refusal}")
+        if arguments[:2] == ("stack", "history"):
+            return '[{"result": "succeeded"}]'
         return '{"url": "https://app.pulumi.com/me", "deployment": {}}'
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)

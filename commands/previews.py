@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from commands.pulumi_cli import PulumiError, pulumi
 
@@ -18,17 +19,26 @@ class PreviewError(Exception):
     """The preview failed; the text holds its errors, without what surrounds them."""
 
 
+def preview(*arguments: str) -> Mapping[str, Any]:
+    """Preview an update with these arguments; returns the CLI's `steps`, `changeSummary` and so on.
+
+    Raises:
+        PreviewError: if it failed.
+    """
+    try:
+        found: dict[str, Any] = json.loads(pulumi("preview", "--json", *arguments))
+    except PulumiError as error:
+        raise PreviewError(_errors(error)) from error
+    return found
+
+
 def changes(stack: str, *arguments: str) -> Mapping[str, int]:
     """Preview an update with these arguments; returns operation -> number of resources.
 
     Raises:
         PreviewError: if it failed.
     """
-    try:
-        text = pulumi("preview", "--json", "--stack", stack, *arguments)
-    except PulumiError as error:
-        raise PreviewError(_errors(error)) from error
-    counted: dict[str, int] = json.loads(text)["changeSummary"]
+    counted: Mapping[str, int] = preview("--stack", stack, *arguments)["changeSummary"]
     return {operation: count for operation, count in counted.items() if operation not in _UNCHANGED}
 
 
