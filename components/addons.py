@@ -163,7 +163,7 @@ class Addons(pulumi.ComponentResource):
             metrics_server.install(installer, settings.metrics_server, after=after)
         if settings.snapshots.enabled:
             snapshots.install(installer, settings.snapshots, after=after)
-        if settings.cinder_csi.enabled:
+        if self._context.volume_zones is not None:
             cinder_csi.install(
                 installer,
                 settings.cinder_csi,

@@ -28,16 +28,17 @@ class Context:
     ssh_keys_in_use: pulumi.Output[Sequence[str]]
     # Earlier generations of host keys that the last update's commands ask for.
     host_keys_in_use: pulumi.Output[Sequence[int]]
-    # Whether volumes are made in the zones of their pods.
-    volume_zones: pulumi.Output[bool]
+    # Whether volumes are made in the zones of their pods; None without Cinder CSI.
+    volume_zones: pulumi.Output[bool] | None
 
     @property
     def immutable_settings(self) -> Mapping[str, pulumi.Input[str]]:
         """The output of this name, which the next update compares with."""
+        zones = self.volume_zones
         return {
             **immutable_settings_output(self.cluster),
             **self.network.immutable_settings,
-            VOLUME_ZONES: pulumi.Output.json_dumps(self.volume_zones),
+            **({} if zones is None else {VOLUME_ZONES: pulumi.Output.json_dumps(zones)}),
         }
 
     @cached_property

@@ -118,11 +118,14 @@ class PreviousOutputs:
             lambda values: refused_changes.check_network(values[0], key, name, values[1])
         )
 
-    def volume_zones(self, cluster: Cluster) -> pulumi.Output[bool]:
+    def volume_zones(self, cluster: Cluster) -> pulumi.Output[bool] | None:
         """True if volumes are made in the zones of their pods: as when the cluster was created.
 
-        Volumes that have a zone need nodes that have one, and the cloud's zones may change.
+        Volumes that have a zone need nodes that have one, and the cloud's zones may change. None
+        without Cinder CSI, whose cloud may have no Cinder to ask.
         """
+        if not cluster.addons.cinder_csi.enabled:
+            return None
         return pulumi.Output.all(self._last, cinder_has_zones_of_nodes(cluster)).apply(
             lambda values: refused_changes.volume_zones(values[0], found=values[1])
         )

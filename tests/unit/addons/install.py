@@ -139,7 +139,11 @@ def install(
                 kubeconfig=lambda *_: hidden("administrator's kubeconfig"),
             ),
             gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
-            volume_zones=pulumi.Output.from_input(volume_zones),
+            volume_zones=(
+                pulumi.Output.from_input(volume_zones)
+                if cluster.addons.cinder_csi.enabled
+                else None
+            ),
         )
         membership = pulumi.CustomResource("test:index:Membership", "demo-membership", {})
         control_plane: Any = SimpleNamespace(

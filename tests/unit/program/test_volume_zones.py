@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 from pulumi.runtime import MockCallArgs
 
-from tests.unit.engine import Cloud, run
+from tests.unit.engine import MINIMAL, Cloud, run
 
+WITH_CINDER = {name: each for name, each in MINIMAL["addons"].items() if name != "cinderCsi"}
 CHOSEN = {"availabilityZones": ["a"]}
 EVERY_NODE = {"controlPlane": CHOSEN, "worker": CHOSEN}
 NODES = ["demo-gateway-0", "demo-control-plane-0", "demo-worker-0"]
 
 
-def decided(**update: Any) -> str:
+def decided(overrides: Mapping[str, Any] | None = None, **update: Any) -> str:
     """The output that the next update reads."""
-    found: str = run(**update).outputs["immutableSettings"]["volumeZones"]
+    keys = {"addons": WITH_CINDER, **(overrides or {})}
+    found: str = run(keys, **update).outputs["immutableSettings"]["volumeZones"]
     return found
 
 
@@ -57,6 +59,18 @@ def test_they_are_if_cinder_has_every_zone_that_nodes_may_be_in(
 ) -> None:
     nova += of_servers
     assert decided(overrides=keys) == zoned
+
+
+def test_a_cloud_without_cinder_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Cloud.call
+
+    def call(self: Cloud, args: MockCallArgs) -> tuple[dict[str, Any], Sequence[tuple[str, str]]]:
+        assert "blockstorage" not in args.token
+        return answer(self, args)
+
+    monkeypatch.setattr(Cloud, "call", call)
+    made = run({"addons": {"cinderCsi": {"enabled": False}}})
+    assert "volumeZones" not in made.outputs["immutableSettings"]
 
 
 @pytest.mark.parametrize("before", ["true", "false"])
