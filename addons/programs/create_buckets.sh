@@ -18,7 +18,8 @@ create() {
   while ! answer=$(versitygw admin create-bucket --bucket "$1" --owner "$1" 2>&1); do
     case $answer in
       *BucketAlreadyOwnedByYou*) return ;;
-      *"connection refused"*) ;;
+      # The second it says now and then of a bucket that the user owns.
+      *"connection refused"* | *BucketAlreadyExists*) ;;
       *) tries=0 ;;
     esac
     tries=$((tries - 1))
