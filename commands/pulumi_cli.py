@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Mapping
+from typing import Any
 
 
 class PulumiError(Exception):
@@ -36,3 +39,11 @@ def pulumi(*arguments: str, stdin: str | None = None) -> str:
         said = result.stderr or result.stdout
         raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout)
     return result.stdout
+
+
+def last_update(*arguments: str) -> Mapping[str, Any]:
+    """The newest entry of a stack's history, with `kind`, `result` and `endTime`, if it has one."""
+    history: list[dict[str, Any]] = json.loads(
+        pulumi("stack", "history", "--json", "--page-size", "1", *arguments)
+    )
+    return history[0] if history else {}

@@ -20,7 +20,6 @@ from commands.fleet.clusters import Answer, ask, trouble
 from commands.fleet.stacks import (
     Locks,
     StackError,
-    last_update,
     local_locks,
     outputs,
     state,
@@ -29,7 +28,7 @@ from commands.fleet.stacks import (
 from commands.fleet.threads import threads
 from commands.kubernetes_api import KubeconfigError
 from commands.previews import PreviewError
-from commands.pulumi_cli import PulumiError
+from commands.pulumi_cli import PulumiError, last_update
 
 # Each waits for a program of Pulumi's, which takes half a core for a second.
 _AT_A_TIME = 8
@@ -86,7 +85,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
         if (line := unfinished(state(stack), locks)) is not None:
             problems.append(line)
         known = outputs(stack)
-        update = last_update(stack)
+        update = last_update("--stack", stack)
     except StackError as error:
         return Entry(name=stack, problems=[str(error), *problems])
     except PulumiError as error:

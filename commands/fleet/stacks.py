@@ -50,13 +50,6 @@ def configuration_file(stack: str) -> Path:
     return Path(f"Pulumi.{stack.rpartition('/')[2]}.yaml")
 
 
-def last_update(stack: str) -> Mapping[str, Any]:
-    """The newest entry of a stack's history, with `kind`, `result` and `endTime`, if it has one."""
-    text = pulumi("stack", "history", "--json", "--page-size", "1", "--stack", stack)
-    history: list[dict[str, Any]] = json.loads(text)
-    return history[0] if history else {}
-
-
 def state(stack: str) -> Mapping[str, Any]:
     """The `deployment` of a stack's exported state: its resources and pending operations."""
     exported = json.loads(pulumi("stack", "export", "--stack", stack))

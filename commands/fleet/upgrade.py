@@ -23,7 +23,6 @@ from commands.fleet.stacks import (
     Locks,
     StackError,
     configuration_file,
-    last_update,
     local_locks,
     namespaces,
     outputs,
@@ -33,7 +32,7 @@ from commands.fleet.stacks import (
 from commands.fleet.threads import threads
 from commands.previews import AT_A_TIME, PreviewError, changes
 from commands.private_file import private_folder, write_private
-from commands.pulumi_cli import PulumiError, pulumi
+from commands.pulumi_cli import PulumiError, last_update, pulumi
 
 _KEY = "kubernetesVersion"
 Result = TypeVar("Result")
@@ -131,7 +130,7 @@ def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
         known = outputs(stack)
     except StackError:
         return "has no cluster"
-    succeeded = last_update(stack).get("result") == "succeeded"
+    succeeded = last_update("--stack", stack).get("result") == "succeeded"
     if not succeeded or known.get(_KEY) != version:
         return None
     faults = health.faults(known, namespaces(deployment), version)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from commands.previews import preview
-from commands.pulumi_cli import PulumiError, pulumi
+from commands.pulumi_cli import PulumiError, last_update, pulumi
 
 _PROVIDER = "openstack:"
 _CREATIONS = ("create", "create-replacement")
@@ -29,6 +29,12 @@ class Begun:
     name: str
     kind: str
     inputs: Mapping[str, Any]
+
+    @staticmethod
+    def of(resource: Mapping[str, Any]) -> Begun:
+        """The resource, as the state and a preview write it."""
+        name = resource["urn"].rsplit("::", 1)[1]
+        return Begun(name, resource["type"], resource.get("inputs") or {})
 
 
 class State:
@@ -60,17 +66,15 @@ class State:
     def begun(self) -> list[Begun]:
         """The resources that were being created."""
         return [
-            Begun(each["urn"].rsplit("::", 1)[1], each["type"], each.get("inputs") or {})
+            Begun.of(operation["resource"])
             for operation in self._deployment.get("pending_operations") or []
             if operation["type"] == "creating"
-            for each in [operation["resource"]]
         ]
 
     @property
     def has_failed(self) -> bool:
         """True if the last update ended with an error."""
-        history = json.loads(self._pulumi("stack", "history", "--json", "--page-size", "1"))
-        return bool(history) and history[0]["result"] == "failed"
+        return last_update(*self._arguments).get("result") == "failed"
 
     def planned(self) -> list[Begun]:
         """The resources that the next update would create, and the last one may have requested.
@@ -79,14 +83,9 @@ class State:
             PreviewError: if the update would be refused.
         """
         steps = preview(*self._arguments, *self._config_file)["steps"]
-        return [
-            Begun(each["urn"].rsplit("::", 1)[1], each["type"], each.get("inputs") or {})
-            for step in steps
-            if step["op"] in _CREATIONS
-            for each in [step["newState"]]
-            # What it needs is not there: it cannot have been requested.
-            if _UNKNOWN not in json.dumps(each.get("inputs"))
-        ]
+        created = [Begun.of(step["newState"]) for step in steps if step["op"] in _CREATIONS]
+        # What the others need is not there: they cannot have been requested.
+        return [each for each in created if _UNKNOWN not in json.dumps(each.inputs)]
 
     @property
     def known(self) -> Mapping[str, set[str]]:

@@ -248,6 +248,7 @@ def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
     monkeypatch.setattr("commands.previews.pulumi", pulumi)
+    monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
@@ -305,6 +306,7 @@ def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyP
         return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
     assert said == ["whoami", "cancel", "stack", "stack"]
@@ -360,6 +362,7 @@ def test_a_lock_that_is_gone_already_is_no_error(
         return '{"url": "https://app.pulumi.com/me", "deployment": {}}'
 
     monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == status
 
