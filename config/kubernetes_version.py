@@ -1,35 +1,9 @@
-"""The Kubernetes versions that a cluster can have, and those it can change to."""
+"""The changes of the Kubernetes version that kubeadm can make."""
 
-import re
 from collections.abc import Iterator
-from typing import Annotated
 
-from pydantic import AfterValidator
-
-import versions
 from config.errors import Fault
-
-_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
-
-
-def _parts(version: str) -> tuple[int, int, int] | None:
-    match = _VERSION.fullmatch(version)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def _supported(version: str) -> str:
-    parts = _parts(version)
-    if parts is None:
-        raise ValueError(
-            f"must be a complete version with the v, such as {versions.KUBERNETES_VERSION}"
-        )
-    if f"{parts[0]}.{parts[1]}" not in versions.KUBERNETES_MINORS:
-        minors = ", ".join(versions.KUBERNETES_MINORS)
-        raise ValueError(f"this minor version is not supported; supported are {minors}")
-    return version
-
-
-KubernetesVersion = Annotated[str, AfterValidator(_supported)]
+from config.values.kubernetes import version_parts
 
 
 def version_change_faults(previous: str | None, wanted: str) -> Iterator[Fault]:
@@ -41,7 +15,7 @@ def version_change_faults(previous: str | None, wanted: str) -> Iterator[Fault]:
     """
     if previous is None:
         return
-    before, after = _parts(previous), _parts(wanted)
+    before, after = version_parts(previous), version_parts(wanted)
     if before is None or after is None or before == after:
         return
     if after < before:

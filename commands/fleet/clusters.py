@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from cryptography import x509
 
-from commands.kubernetes_api import Administrator
+from commands.kubernetes_api import Administrator, KubeconfigError
 
 # Written by userdata/backup/backup.sh: the time, and `bucket` or `disk`.
 BACKUP = "openstack-kubernetes-backup"
@@ -85,7 +85,9 @@ def _backup(text: str) -> Backup | None:
 
 
 def trouble(error: Exception) -> str:
-    """A line about an API that does not answer, or refuses."""
+    """A line about a kubeconfig that leads nowhere, or an API that does not answer or refuses."""
+    if isinstance(error, KubeconfigError):
+        return str(error)
     if isinstance(error, httpx.HTTPStatusError):
         answer, path = error.response, error.request.url.path
         line = f"its API answers {answer.status_code} {answer.reason_phrase} to {path}"

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from config.base import Settings
 from config.values.network import Url
-from config.values.repositories import ObjectName
+from config.values.repositories import BucketName, ObjectName
 from config.values.text import Name, Pem
 
 
@@ -16,11 +16,11 @@ class Bucket(Settings):
 
     endpoint: Url
     """URL of the object store, such as `https://object.example.org`, without the bucket."""
-    name: ObjectName
+    name: BucketName
     """Name of the bucket, which must exist."""
     access_key: Name
     """ID of the access key; set its secret key as `backupSecretKey`."""
-    region: ObjectName = "us-east-1"
+    region: BucketName = "us-east-1"
     """Region for which requests are signed; most clouds accept any."""
     # Of five control planes they must fit into one page of the store's, 1000.
     keep: Annotated[int, Field(ge=1, le=180)] = 28

@@ -9,7 +9,6 @@ from pydantic import Field
 import versions
 from config.addresses import MAX_GATEWAYS, Addresses, addresses
 from config.base import Settings
-from config.kubernetes_version import KubernetesVersion
 from config.models.addons import AddonsSettings
 from config.models.backup import Backup
 from config.models.cloud_credential import CloudCredential
@@ -38,7 +37,7 @@ from config.models.machines import (
 from config.models.mirrors import HttpProxy, PackageMirrors
 from config.models.network import Dns, ExistingNetwork
 from config.models.rotation import Rotation
-from config.values.kubernetes import ControlPlaneCount, WorkerCount
+from config.values.kubernetes import ControlPlaneCount, KubernetesVersion, WorkerCount
 from config.values.machine import UserName
 from config.values.network import COMMAS, Address, Cidr, DnsLabel, Host, Url
 from config.values.repositories import RegistryHost

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address
 
 from config import reserved
-from config.addresses import LONGEST_PREFIX, Addresses, addresses
+from config.addresses import (
+    LONGEST_PREFIX,
+    MAX_CONTROL_PLANES,
+    MAX_GATEWAYS,
+    Addresses,
+    addresses,
+)
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 from config.models.machines import (
@@ -122,9 +128,10 @@ def _node_names_fit_into_certificates(cluster: Cluster) -> Iterator[Fault]:
 @rule("clusterName", "workerPools", "workerCount")
 def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     made = {cluster.node_name(p.name, i) for p in cluster.pools for i in range(p.count)}
-    made |= {cluster.node_name("control-plane", i) for i in range(5)}
+    made |= {cluster.node_name("control-plane", i) for i in range(MAX_CONTROL_PLANES)}
+    made |= {cluster.node_name("gateway", i) for i in range(MAX_GATEWAYS)}
     for key, value in _repeated(cluster, "name", made):
-        yield Fault(key, value, "another node has this name; choose another name")
+        yield Fault(key, value, "another machine has this name; choose another name")
 
 
 @rule("hostCidr", "existingNetwork", "workerPools")

@@ -1,11 +1,16 @@
 """Values for Kubernetes, kubeadm and Helm charts."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
+import versions
 from config.values.text import matches
+
+# As package names have it, without leading zeros.
+_VERSION = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
 
 # The largest cluster that Kubernetes supports (kubernetes.io, "Considerations for large clusters").
 _MAX_NODES = 5000
@@ -21,6 +26,24 @@ _LONGEST_TIMEOUT = 24 * 3600
 
 _AUDIT_TYPE = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
 _AUDIT_LEVELS = ("None", "Metadata", "Request", "RequestResponse")
+
+
+def version_parts(version: str) -> tuple[int, int, int] | None:
+    """The three numbers of a version such as `v1.36.3`; None for any other text."""
+    match = _VERSION.fullmatch(version)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _supported(version: str) -> str:
+    parts = version_parts(version)
+    if parts is None:
+        raise ValueError(
+            f"must be a complete version with the v, such as {versions.KUBERNETES_VERSION}"
+        )
+    if f"{parts[0]}.{parts[1]}" not in versions.KUBERNETES_MINORS:
+        minors = ", ".join(versions.KUBERNETES_MINORS)
+        raise ValueError(f"this minor version is not supported; supported are {minors}")
+    return version
 
 
 def _etcd_members(count: int) -> int:
@@ -73,6 +96,7 @@ def _audit_policy(policy: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {**_AUDIT_TYPE, **policy}
 
 
+KubernetesVersion = Annotated[str, AfterValidator(_supported)]
 ControlPlaneCount = Annotated[int, AfterValidator(_etcd_members)]
 WorkerCount = Annotated[int, Field(ge=0, le=_MAX_NODES)]
 Share = Annotated[

@@ -25,7 +25,14 @@ ChartRepository = Annotated[
     matches(r"(https?|oci)://[^\s/]\S*", "must start with https://, http:// or oci://"),
     AfterValidator(lambda url: url.rstrip("/")),
 ]
-# A script puts it into a URL as it is.
+# A script puts these into a URL as they are.
+BucketName = Annotated[
+    str,
+    matches(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        "must consist of letters, digits, '.', '_' and '-', and start with a letter or digit",
+    ),
+]
 ObjectName = Annotated[
     str,
     matches(

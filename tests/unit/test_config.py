@@ -170,6 +170,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"workerCount": 5001}, "workerCount = 5001: must be less than or equal to 5000"),
         ({"workerCount": "two"}, "workerCount = two: must be a valid integer"),
         ({"kubernetesVersion": "1.36.3"}, "kubernetesVersion = 1.36.3: must be a complete version"),
+        ({"kubernetesVersion": "v1.36.03"}, "v1.36.03: must be a complete version"),
         ({"kubernetesVersion": "v1.33.0"}, "supported are 1.35, 1.36, 1.37"),
         ({"flavor": None}, "flavor: must be set, or each of gateway.flavor, controlPlane"),
         ({"clusterName": "Demo"}, "clusterName = Demo: must be a DNS label"),
@@ -415,9 +416,10 @@ class TestExistingMachines:
         lines = told(workerPools=[*self.pool(), twice])
         assert "workerPools[1].machines[0].address = 192.0.2.11: another machine has" in lines[0]
 
-    def test_the_name_of_a_server_is_refused(self) -> None:
-        lines = told(workerPools=self.pool(name="demo-worker-1"))
-        assert "another node has this name" in lines[0]
+    @pytest.mark.parametrize("name", ["demo-worker-1", "demo-control-plane-4", "demo-gateway-0"])
+    def test_the_name_of_a_server_is_refused(self, name: str) -> None:
+        lines = told(workerPools=self.pool(name=name))
+        assert "another machine has this name" in lines[0]
 
     def test_a_host_key_is_checked(self) -> None:
         lines = told(workerPools=self.pool(hostKey="192.0.2.11 ssh-ed25519 AAAA"))
@@ -593,6 +595,9 @@ class TestBackup:
     def test_a_name_that_does_not_fit_into_a_url_is_refused(self) -> None:
         [line] = told(backup={"restore": "a snapshot"})
         assert line.startswith("backup.restore = a snapshot: must consist of letters, digits, '.'")
+        for key in ("name", "region"):
+            [line] = told(backup={"bucket": {**self.BUCKET, key: "a/b"}})
+            assert line.startswith(f"backup.bucket.{key} = a/b: must consist of letters, digits")
 
     def test_a_restore_needs_a_bucket(self) -> None:
         assert told(backup={"restore": "demo-1/x.db.gz"}) == [

@@ -16,6 +16,7 @@ import yaml
 
 from commands.fleet.__main__ import main
 from commands.fleet.clusters import trouble
+from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.pulumi_cli import pulumi
 from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
 
@@ -344,3 +345,9 @@ def test_what_an_api_says_to_its_refusal_is_told(status: int, body: object, said
     refusal = httpx.HTTPStatusError("refused", request=request, response=answer)
     phrase = answer.reason_phrase
     assert trouble(refusal) == f"its API answers {status} {phrase} to /apis/pulumi.com/v1{said}"
+
+
+def test_a_kubeconfig_that_leads_nowhere_is_not_an_api_that_does_not_answer() -> None:
+    with pytest.raises(KubeconfigError) as refusal:
+        Administrator.of("clusters: []")
+    assert trouble(refusal.value) == str(refusal.value)
