@@ -25,14 +25,14 @@ tune_for_large_stacks()
 cluster = cluster_of_stack()
 secrets = secrets_of_stack()
 previous = PreviousOutputs.of_this_stack()
-named = previous.check_name(cluster)
-of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
-checked = previous.check(cluster, after=named)
+name_checked = previous.check_name(cluster)
+clusters_of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
+checked = previous.check(cluster, after=name_checked)
 
 name = cluster.cluster_name
 phase = previous.authorities_phase(cluster)
 pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys)
-previous.check_cluster_id(cluster, pki.cluster_id, of_this_name)
+previous.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
 previous.check_ssh_key([key.private for key in pki.ssh_keys])
 after_checks = pulumi.ResourceOptions(depends_on=checked)
 network = Network(name, cluster, pki.cluster_id, previous, after_checks)
@@ -47,29 +47,30 @@ context = Context(
     volume_zones=previous.volume_zones(cluster),
 )
 gateway = Gateway(f"{name}-gateway", context)
-nodes = NodeContext.behind(gateway, context)
+inner = NodeContext.behind(gateway, context)
 configs = cloud_configs(context)
-control_plane = ControlPlane(f"{name}-control-plane", nodes, cloud_configs=configs, secrets=secrets)
+control_plane = ControlPlane(f"{name}-control-plane", inner, cloud_configs=configs, secrets=secrets)
 pools = [
-    WorkerPool(f"{name}-{pool.name}", nodes, pool=pool, control_plane=control_plane)
+    WorkerPool(f"{name}-{pool.name}", inner, pool=pool, control_plane=control_plane)
     for pool in cluster.pools
 ]
-rotations = finish_rotations(nodes, control_plane, pools)
+rotations = finish_rotations(inner, control_plane, pools)
 addons = Addons(
-    f"{name}-addons", nodes, control_plane=control_plane, cloud_configs=configs, secrets=secrets
+    f"{name}-addons", inner, control_plane=control_plane, cloud_configs=configs, secrets=secrets
 )
-keeper = keep_volumes(name, context, control_plane)
-everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *keeper]
+volume_marks = keep_volumes(name, context, control_plane)
+everything = [network, pki, gateway, control_plane, *pools, *rotations, addons, *volume_marks]
 protect(name, cluster, everything, addons.objects)
 
 pulumi.export("immutableSettings", context.immutable_settings)
 pulumi.export("version", versions.PROGRAM)
 pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)
-pulumi.export("apiEndpoint", control_plane.endpoint)
+pulumi.export("apiEndpoint", inner.endpoint)
 pulumi.export("kubeconfig", addons.kubeconfig)
 pulumi.export("gateways", gateway.machines)
-pulumi.export("nodes", [*control_plane.nodes, *(node for pool in pools for node in pool.nodes)])
+machines = [*control_plane.machines, *(machine for pool in pools for machine in pool.machines)]
+pulumi.export("nodes", machines)
 if addons.object_store is not None:
     pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)

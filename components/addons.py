@@ -51,7 +51,7 @@ class Addons(pulumi.ComponentResource):
     plane is Ready.
     """
 
-    # Of all charts: the engine does not count them to this component.
+    # Objects of all charts, which to the engine are no children of this component.
     objects: pulumi.Output[Sequence[pulumi.Resource]]
     # The administrator's, through the floating IP; known when the cluster accepts it.
     kubeconfig: pulumi.Output[str]
@@ -94,13 +94,13 @@ class Addons(pulumi.ComponentResource):
             settings=settings,
             with_secrets="addons" in secrets.keys,
         )
-        self.kubeconfig = self._administrators(control_plane.endpoint)
+        self.kubeconfig = self._administrators()
         foundation = self._foundation()
-        ready = [*foundation, *(membership for _, membership in control_plane.memberships)]
+        ready = [*foundation, *control_plane.memberships.values()]
         self._cluster_services(ready)
         self._services(ready)
         self.object_store = self._object_store(ready)
-        self.objects = _together(self._installer.chart_objects)
+        self.objects = _flat(self._installer.chart_objects)
         self.register_outputs({})
 
     def _kubernetes_provider(
@@ -123,10 +123,10 @@ class Addons(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _administrators(self, endpoint: pulumi.Output[str]) -> pulumi.Output[str]:
+    def _administrators(self) -> pulumi.Output[str]:
         cluster, pki = self._context.cluster, self._context.pki
         binding = administrators.install(self._installer, group=cluster.rotation.administrators)
-        kubeconfig = pki.kubeconfig(pki.administrator, cluster.cluster_name, endpoint)
+        kubeconfig = pki.kubeconfig(pki.administrator, self._context.endpoint)
         return binding.id.apply(lambda _: kubeconfig)
 
     def _foundation(self) -> list[pulumi.Resource]:
@@ -274,7 +274,7 @@ class Addons(pulumi.ComponentResource):
             certificate_seconds=seconds(cluster.kubeadm.certificate_validity_period),
             backup_hours=cluster.backup.interval_hours,
             backup_places=cluster.backup.places,
-            ingress=settings.ingress.enabled and settings.load_balancer == "gateway",
+            ingress=settings.ingress.enabled and not settings.octavia,
             snapshot_jobs=[each.name for each in settings.snapshots.schedules]
             if settings.snapshots.enabled
             else (),
@@ -287,7 +287,7 @@ class Addons(pulumi.ComponentResource):
         )
 
 
-def _together(
+def _flat(
     outputs: Sequence[pulumi.Output[Sequence[pulumi.Resource]]],
 ) -> pulumi.Output[Sequence[pulumi.Resource]]:
     found = pulumi.Output.all(*outputs)

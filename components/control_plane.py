@@ -23,7 +23,7 @@ from components.machine import Machine, MachineArgs, server_group
 from components.node import Node, NodeArgs, NodeContext, known_hosts
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
-from components.ssh import Script, Scripts, connection
+from components.ssh import Script, ScriptSource, connection
 from config import ports
 from config.load import Secrets
 from config.models.cluster import Cluster
@@ -35,17 +35,15 @@ class ControlPlane(pulumi.ComponentResource):
 
     # Done once, when the API first answers through the VIP.
     api_ready: Script
-    # The API at the floating IP, a URL.
-    endpoint: pulumi.Output[str]
-    # The program's own, for that endpoint; known when the API has answered once.
+    # The program's own, for the floating IP; known when the API has answered once.
     kubeconfig: pulumi.Output[str]
     memberships: Turns
-    members: Sequence[Node]
+    nodes: Sequence[Node]
     # What replaces keys when every control plane is a member.
     rotations: Sequence[pulumi.Resource]
-    nodes: Sequence[MachineOutput]
+    machines: Sequence[MachineOutput]
     # Of Kubernetes; known when every control plane has it. The engine takes the stack's outputs all
-    # at once, so a run that fails here leaves those of the last good one.
+    # at once, so a run that fails here leaves those of the last successful one.
     version: pulumi.Output[str]
 
     def __init__(
@@ -64,30 +62,30 @@ class ControlPlane(pulumi.ComponentResource):
         self._secrets = secrets
         cluster = context.cluster
         group = server_group(name, cluster.control_plane.server_group_policy, self._child)
-        memberships: list[tuple[str, pulumi.Resource]] = []
-        nodes: list[MachineOutput] = []
+        memberships: dict[str, pulumi.Resource] = {}
+        machines: list[MachineOutput] = []
         configured: list[pulumi.Resource] = []
-        members: list[Node] = []
+        nodes: list[Node] = []
         for index in range(cluster.control_plane_count):
             machine = self._machine(index, group, memberships)
-            node = self._node(index, machine, configured[-1:], memberships[-1:])
+            previous = [*memberships.values()][-1:]
+            node = self._node(index, machine, configured[-1:], join_after=previous)
             configured.append(node.configured)
-            memberships.append((machine.name, node.membership))
-            members.append(node)
-            nodes.append(
+            memberships[machine.name] = node.membership
+            nodes.append(node)
+            machines.append(
                 {"name": machine.name, "role": "control-plane", "address": machine.address}
             )
         self.memberships = memberships
-        self.members = members
         self.nodes = nodes
-        self.version = pulumi.Output.all(*(each.urn for _, each in memberships)).apply(
+        self.machines = machines
+        self.version = pulumi.Output.all(*(each.urn for each in memberships.values())).apply(
             lambda _: cluster.kubernetes_version
         )
         self.api_ready = self._wait_for_api(name)
         self.rotations = (
             [self._rotate_encryption_key(name)] if cluster.rotation.encryption_key > 1 else []
         )
-        self.endpoint = context.endpoint
         self.kubeconfig = self.api_ready.id.apply(lambda _: context.kubeconfig)
         self.register_outputs({})
 
@@ -98,7 +96,7 @@ class ControlPlane(pulumi.ComponentResource):
             "cluster/api.sh wait",
             target=connection(context.gateway.ssh),
             # Its command stays that of the cluster's creation.
-            scripts=Scripts.COPIED,
+            source=ScriptSource.ANY_COPY,
             files={
                 "node.env": environment_file({**context.variables, "NODE_NAME": name}),
                 "kubeconfig": context.gateway_kubeconfig,
@@ -135,14 +133,14 @@ class ControlPlane(pulumi.ComponentResource):
                 ),
                 "kubeconfig": context.gateway_kubeconfig,
                 "ssh_key": context.pki.ssh_private_key,
-                "known_hosts": known_hosts(*(node.login.to for node in self.members)),
+                "known_hosts": known_hosts(*(node.login.to for node in self.nodes)),
             },
             # A new machine knows all keys, and may have begun with a snapshot of an earlier one.
-            triggers=[node.login.machine_id for node in self.members],
+            triggers=[node.login.machine_id for node in self.nodes],
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
-                    depends_on=[membership for _, membership in self.memberships],
+                    depends_on=[*self.memberships.values()],
                     deleted_with=context.network.anchor,
                 ),
             ),
@@ -174,8 +172,9 @@ class ControlPlane(pulumi.ComponentResource):
         self,
         index: int,
         machine: Machine,
-        previous: Sequence[pulumi.Resource],
-        previous_membership: Turns,
+        configure_after: Sequence[pulumi.Resource],
+        *,
+        join_after: Sequence[pulumi.Resource],
     ) -> Node:
         context, cluster = self._context, self._context.cluster
         login = machine.login(via=context.gateway.ssh)
@@ -205,7 +204,6 @@ class ControlPlane(pulumi.ComponentResource):
                     **cloud_config_files(self._cloud_configs),
                     "kubeconfig": context.pki.kubeconfig(
                         context.pki.program,
-                        cluster.cluster_name,
                         f"https://{cluster.api_name}:{ports.LOCAL_API}",
                     ),
                 },
@@ -219,11 +217,11 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[copied, *previous, *volumes],
+                configure_after=[copied, *configure_after, *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway; and they leave in reverse order,
                 # also those that the last update has created.
-                join_after=[membership for _, membership in previous_membership],
+                join_after=join_after,
             ),
             self._child,
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pulumi
 
-from cloud import login_variables
+from cloud.login import login_variables
 from components.context import Context
 from components.control_plane import ControlPlane
 from components.ssh import CommandOnDelete
@@ -14,7 +14,7 @@ from config.models.cluster import Cluster
 
 
 def keep_volumes(name: str, context: Context, control_plane: ControlPlane) -> list[pulumi.Resource]:
-    """On destroy, while the API still answers: mark the volumes that outlive the cluster."""
+    """Mark, on destroy and while the API answers, the volumes that outlive the cluster."""
     if not context.cluster.keep_volumes:
         return []
     return [
@@ -22,9 +22,7 @@ def keep_volumes(name: str, context: Context, control_plane: ControlPlane) -> li
             f"{name}-keep-volumes",
             pulumi.Output.concat("keep_volumes ", context.pki.cluster_id),
             {**login_variables(), "KUBECONFIG_TEXT": control_plane.kubeconfig},
-            pulumi.ResourceOptions(
-                depends_on=[membership for _, membership in control_plane.memberships]
-            ),
+            pulumi.ResourceOptions(depends_on=[*control_plane.memberships.values()]),
         )
     ]
 

@@ -48,7 +48,7 @@ def script_for_every_node(
             "known_hosts": known_hosts(*(node.login.to for node in nodes)),
             **files,
         },
-        triggers=[node.login.machine_id for node in control_plane.members],
+        triggers=[node.login.machine_id for node in control_plane.nodes],
         opts=pulumi.ResourceOptions(
             depends_on=[*(node.membership for node in nodes), *after],
             deleted_with=context.network.anchor,

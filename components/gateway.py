@@ -11,7 +11,7 @@ from components.context import Context
 from components.key_pair import KeyPair
 from components.login import MachineLogin, copy_scripts
 from components.machine import Machine, MachineArgs, server_group
-from components.node_folder import proxy_files, reboot_variables
+from components.machine_folder import proxy_files, reboot_variables
 from components.packing import environment_file, scripts
 from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns
@@ -65,7 +65,7 @@ class Gateway(pulumi.ComponentResource):
             self.floating_ip,
         )
 
-        handovers: list[tuple[str, pulumi.Resource]] = []
+        handovers: dict[str, pulumi.Resource] = {}
         ready: list[pulumi.Resource] = []
         machines: list[MachineOutput] = []
         logins: list[MachineLogin] = []
@@ -76,8 +76,8 @@ class Gateway(pulumi.ComponentResource):
             copied = copy_scripts(login, after=keys, opts=self._child)
             configured = self._configure(index, login, copied)
             # They leave in reverse order, also those that the last update has created.
-            previous = [handover for _, handover in handovers[-1:]]
-            handovers.append((machine.name, self._handover(machine, [configured, *previous])))
+            previous = [*handovers.values()][-1:]
+            handovers[machine.name] = self._handover(machine, [configured, *previous])
             ready.append(configured)
             logins.append(login)
             machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
@@ -240,7 +240,7 @@ class Gateway(pulumi.ComponentResource):
         )
 
     def _handover(self, machine: Machine, after: list[pulumi.Resource]) -> pulumi.Resource:
-        """On delete: give the VIP to another gateway before anything of this one is touched."""
+        """Hand the VIP to another gateway when this one is deleted, before all else of it."""
         return CommandOnDelete(
             f"{machine.name}-handover",
             "gateway_handover",

@@ -15,7 +15,7 @@ from components.image import newest_image
 from components.key_pair import KeyPair
 from components.login import MachineLogin
 from components.pki import OneTimeHostKey, permanent_host_keys
-from components.ssh import Script, Scripts, SshTarget, connection
+from components.ssh import Script, ScriptSource, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data
 from components.zones import zone_of_cinder
@@ -136,7 +136,7 @@ class Machine:
             "host-key/host-key.sh install",
             target=connection(first, via=login.via),
             files=host_key_files(login),
-            scripts=Scripts.BROUGHT,
+            source=ScriptSource.STDIN,
             triggers=[self.server.id],
             seconds=HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(

@@ -65,7 +65,7 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
     def _cloud_cleanup(self, cluster_id: pulumi.Output[str]) -> pulumi.Resource:
-        """On destroy, between the last server and the network: what the controllers created."""
+        """Delete what controllers created, on destroy, between the last server and the network."""
         keep = " --keep-volumes" if self._cluster.keep_volumes else ""
         return CommandOnDelete(
             f"{self._name}-cloud-cleanup",

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import pulumi
 
-from cloud import login_variables
+from cloud.login import login_variables
 from components.context import Context
 from components.gateway import Gateway
 from components.login import MachineLogin
-from components.node_folder import node_files
+from components.machine_folder import node_files
 from components.packing import environment_file, together
 from components.ssh import (
     CommandOnDelete,
@@ -63,16 +63,13 @@ class NodeContext(Context):
     @cached_property
     def kubeconfig(self) -> pulumi.Output[str]:
         """The program's kubeconfig for commands that run where Pulumi runs."""
-        return self.pki.kubeconfig(self.pki.program, self.cluster.cluster_name, self.endpoint)
+        return self.pki.kubeconfig(self.pki.program, self.endpoint)
 
     @cached_property
     def gateway_kubeconfig(self) -> pulumi.Output[str]:
         """The program's kubeconfig for what runs on a gateway: the API at the VIP."""
-        return self.pki.kubeconfig(
-            self.pki.program,
-            self.cluster.cluster_name,
-            f"https://{self.cluster.addresses.vip}:{ports.API}",
-        )
+        vip = self.cluster.addresses.vip
+        return self.pki.kubeconfig(self.pki.program, f"https://{vip}:{ports.API}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +86,8 @@ class NodeArgs:
     variables: Mapping[str, pulumi.Input[str]]
     # node.env keys of the membership alone.
     membership_variables: Mapping[str, str] = field(default_factory=dict)
-    # Nodes with the same one leave one after the other.
-    leaves_in_turn: str | None = None
+    # Nodes with the same queue are drained one after the other.
+    drain_queue: str | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     # Attached to the server; it lets go of them when it is stopped.
     volumes: Sequence[pulumi.Resource] = ()
@@ -149,7 +146,7 @@ class Node:
             f"{name}-membership",
             "cluster/join.sh join",
             on_delete="cluster/drain.sh drain",
-            turn=args.leaves_in_turn,
+            queue=args.drain_queue,
             seconds=_MEMBERSHIP_SECONDS + drain + ready,
             target=connection(context.gateway.ssh),
             files={
@@ -176,7 +173,7 @@ class Node:
                     # A gateway that goes together with this node goes later: this runs on it.
                     depends_on=[
                         self.configured,
-                        *(handover for _, handover in context.gateway.handovers),
+                        *context.gateway.handovers.values(),
                         *args.join_after,
                     ],
                     # It goes only with the whole cluster: no need to drain then.
@@ -192,7 +189,7 @@ class Node:
         provider_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
     ) -> pulumi.Resource:
-        """On delete: after the drain, stop the server if the drain found it dead."""
+        """Stop the server on delete, if the drain before found it dead."""
         return CommandOnDelete(
             f"{args.login.name}-fence",
             "fence",
@@ -207,7 +204,7 @@ class Node:
                 pulumi.ResourceOptions(
                     # It asks the API, which a gateway that goes as well leads to.
                     depends_on=[
-                        *(handover for _, handover in context.gateway.handovers),
+                        *context.gateway.handovers.values(),
                         *args.volumes,
                     ],
                     deleted_with=context.network.anchor,

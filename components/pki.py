@@ -25,7 +25,7 @@ ADMINISTRATOR_HOURS = 365 * 24
 ADMINISTRATOR_RENEWAL_HOURS = 30 * 24
 # kubeadm binds it to cluster-admin before anything else exists.
 PROGRAM_GROUP = "kubeadm:cluster-admins"
-# Hexadecimal digits behind the cluster's name.
+# Hexadecimal digits after the cluster's name.
 CLUSTER_ID_DIGITS = 8
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
@@ -295,10 +295,11 @@ class Pki(pulumi.ComponentResource):
             subject=tls.CertRequestSubjectArgs(common_name=user, organization=group),
             opts=self._child,
         )
+        issuer = self.authorities.issuer()
         certificate = tls.LocallySignedCert(
             f"{self._name}-{role}",
-            ca_private_key_pem=self.authorities.issuer().private,
-            ca_cert_pem=self.authorities.issuer().public,
+            ca_private_key_pem=issuer.private,
+            ca_cert_pem=issuer.public,
             cert_request_pem=request.cert_request_pem,
             validity_period_hours=hours,
             early_renewal_hours=renewal_hours,
@@ -307,11 +308,10 @@ class Pki(pulumi.ComponentResource):
         )
         return Identity(certificate.cert_pem, key.private_key_pem, user)
 
-    def kubeconfig(
-        self, identity: Identity, cluster_name: str, server: pulumi.Input[str]
-    ) -> pulumi.Output[str]:
+    def kubeconfig(self, identity: Identity, server: pulumi.Input[str]) -> pulumi.Output[str]:
         """A kubeconfig with this identity for the API at `server` (a URL). Secret."""
-        user = f"{cluster_name}-{identity.user}"
+        cluster = self._name
+        user = f"{cluster}-{identity.user}"
 
         def encode(pem: str) -> str:
             return base64.b64encode(pem.encode()).decode()
@@ -320,16 +320,16 @@ class Pki(pulumi.ComponentResource):
             return {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "current-context": cluster_name,
+                "current-context": cluster,
                 "contexts": [
                     {
-                        "name": cluster_name,
-                        "context": {"cluster": cluster_name, "user": user},
+                        "name": cluster,
+                        "context": {"cluster": cluster, "user": user},
                     }
                 ],
                 "clusters": [
                     {
-                        "name": cluster_name,
+                        "name": cluster,
                         "cluster": {
                             "server": values["server"],
                             "certificate-authority-data": encode(values["ca"]),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pulumi
 
-Turns = Sequence[tuple[str, pulumi.Resource]]
+Turns = Mapping[str, pulumi.Resource]
 """Machines by name, each with the resource that is done when its turn is over."""
 
 MachineOutput = Mapping[str, pulumi.Input[str]]
@@ -20,7 +20,7 @@ class RolloutOrder:
         self._existing = existing
 
     def predecessors(
-        self, name: str, before: Turns, *, at_once: int = 1, first: Turns = ()
+        self, name: str, before: Turns, *, at_once: int = 1, first: Turns | None = None
     ) -> pulumi.Output[list[pulumi.Resource]]:
         """The resources that `name` waits for before its server may change.
 
@@ -28,21 +28,21 @@ class RolloutOrder:
         places ahead of it in `before`, or, if there is none, for the existing ones of `first`.
         """
 
-        # The caller's list grows while the program continues; this is decided later.
-        before = tuple(before)
+        # The caller's mapping grows while the program continues; this is decided later.
+        before = dict(before)
 
         def resources(existing: frozenset[str]) -> list[pulumi.Resource]:
             if name not in existing:
                 return []
-            ahead = [turn for other, turn in before if other in existing]
+            ahead = [turn for other, turn in before.items() if other in existing]
             if len(ahead) >= at_once:
                 return [ahead[-at_once]]
-            return [turn for other, turn in first if other in existing]
+            return [turn for other, turn in (first or {}).items() if other in existing]
 
         return self._existing.apply(resources)
 
     def during_creation(self, value: str, later: str) -> pulumi.Output[str]:
-        """The value until the first good update, `later` from then on."""
+        """The value until the first successful update, `later` from then on."""
         return self._existing.apply(lambda names: later if names else value)
 
     def control_planes(self, turns: Turns) -> pulumi.Output[list[pulumi.Resource]]:
@@ -51,5 +51,5 @@ class RolloutOrder:
         While the cluster is created, one API server is enough: workers and add-ons come up
         alongside the other control planes. Later nothing changes before the last one is Ready.
         """
-        every = [turn for _, turn in turns]
+        every = [*turns.values()]
         return self._existing.apply(lambda names: every if names else every[:1])

@@ -21,12 +21,12 @@ def finish_rotations(
     context: NodeContext, control_plane: ControlPlane, pools: Sequence[WorkerPool]
 ) -> list[pulumi.Resource]:
     """Have nothing accept or show what is of earlier generations, if there are any."""
-    nodes = [*control_plane.members, *(node for pool in pools for node in pool.members)]
+    nodes = [*control_plane.nodes, *(node for pool in pools for node in pool.nodes)]
     # Each of them restarts the API servers: one after the other.
     tokens = _service_account_key(context, control_plane, nodes)
     authorities = _certificate_authorities(context, control_plane, nodes, tokens)
     after = [
-        *(handover for _, handover in context.gateway.handovers),
+        *context.gateway.handovers.values(),
         *(node.membership for node in nodes),
         *(control_plane.api_ready, *control_plane.rotations, *tokens, *authorities),
     ]

@@ -60,16 +60,16 @@ def connection(to: SshTarget, *, via: SshTarget | None = None) -> remote.Connect
     )
 
 
-class Scripts(Enum):
-    """Where a script comes from, with those that it sources."""
+class ScriptSource(Enum):
+    """The source of a script and of those that it includes."""
 
-    # Copied to the machine before, and those of this program.
-    OF_PROGRAM = auto()
-    # Copied: those of the program that wrote the command, or of another one. The command may be
-    # older than the last copy, or the machine so new that it waits for its first one.
-    COPIED = auto()
-    # In the folder on standard input.
-    BROUGHT = auto()
+    # The copy on the machine, which must be this program's.
+    OWN_COPY = auto()
+    # A copy of this program or of another one. The command may be older than the last copy, or the
+    # machine so new that it waits for its first one.
+    ANY_COPY = auto()
+    # The folder on standard input.
+    STDIN = auto()
 
 
 def loader(
@@ -77,25 +77,25 @@ def loader(
     *,
     lock: str,
     seconds: int,
-    turn: str | None = None,
-    scripts: Scripts = Scripts.BROUGHT,
+    queue: str | None = None,
+    source: ScriptSource = ScriptSource.STDIN,
 ) -> str:
     """The fixed line that unpacks the folder from standard input and runs one script in it.
 
     The folder is in memory, and gone when the script ends. The lock makes a run that follows an
-    interrupted one wait for it; `seconds` bounds both. Scripts with the same `turn` run one after
-    the other on a machine; who waits ends with its connection, because no one reads it then.
+    interrupted one wait for it; `seconds` bounds both. Scripts with the same `queue` run one after
+    the other on a machine; one that waits ends when its connection does.
     """
     wait = (
         ""
-        if turn is None
-        else f"exec 8>/run/lock/openstack-kubernetes-{turn}; "
+        if queue is None
+        else f"exec 8>/run/lock/openstack-kubernetes-{queue}; "
         "until flock -w 5 8; do echo waiting for another run >&2; done; "
     )
     line = (
         "set -eu; umask 077; d=$(mktemp -d /dev/shm/openstack-kubernetes.XXXXXX); "
         """trap 'rm -rf "$d"' EXIT; base64 -d | tar -xz -C "$d"; """
-        f"""{_unpack(scripts)}cd "$d"; """
+        f"""{_unpack(source)}cd "$d"; """
         f"exec 9>/run/lock/openstack-kubernetes-{lock}; flock -n 9 || {{ "
         "echo another run is at work on this machine: waiting for it to end >&2; "
         f"flock -w {seconds} 9 || {{ echo it did not end within {seconds} s >&2; exit 1; }}; }}; "
@@ -109,9 +109,9 @@ def _archive(checksum: str) -> str:
     return f"openstack-kubernetes-scripts-{checksum[:16]}.tar.gz"
 
 
-def _unpack(scripts: Scripts) -> str:
+def _unpack(source: ScriptSource) -> str:
     """The part of a loader that unpacks the copied scripts into the folder `$d`."""
-    if scripts is Scripts.BROUGHT:
+    if source is ScriptSource.STDIN:
         return ""
     checksum, every = script_archive().checksum, "openstack-kubernetes-scripts-*.tar.gz"
     own = _archive(checksum)
@@ -119,7 +119,7 @@ def _unpack(scripts: Scripts) -> str:
         """echo "the scripts of the program are not on this machine: """
         """copy them again, with pulumi up --replace '**:CopyToRemote::**'" >&2; exit 1"""
     )
-    if scripts is Scripts.OF_PROGRAM:
+    if source is ScriptSource.OWN_COPY:
         return (
             f"""echo {checksum} {own} | sha256sum --check --status && tar -xzf {own} -C "$d" """
             # A power cut must not empty it: it is copied only once. Deletes may want an older one.
@@ -161,9 +161,10 @@ class CopiedScripts(remote.CopyToRemote):
 class Script(remote.Command):
     """A node script on one machine: runs again when its folder changes, and for each trigger.
 
-    `run` is the script's path in the folder and its verb. `on_delete`, another one, runs when the
-    resource is deleted or replaced; the delete comes first then, and in its `turn`. What `files`
-    hold is secret: it goes through standard input only.
+    `run` is the script's path in the folder and its verb. `on_delete` is the same for another
+    script, which runs when the resource is deleted, and first when it is replaced; those of a
+    `queue` run one after the other. What `files` hold is secret: it goes through standard input
+    only.
     """
 
     def __init__(
@@ -175,18 +176,20 @@ class Script(remote.Command):
         files: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
         on_delete: str | None = None,
-        turn: str | None = None,
+        queue: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
-        scripts: Scripts = Scripts.OF_PROGRAM,
+        source: ScriptSource = ScriptSource.OWN_COPY,
     ) -> None:
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
         super().__init__(
             name,
             connection=target,
-            create=loader(run, lock=name, seconds=seconds, scripts=scripts),
+            create=loader(run, lock=name, seconds=seconds, source=source),
             # The state keeps it until the next update.
-            delete=loader(on_delete, lock=name, seconds=seconds, turn=turn, scripts=Scripts.COPIED)
+            delete=loader(
+                on_delete, lock=name, seconds=seconds, queue=queue, source=ScriptSource.ANY_COPY
+            )
             if on_delete
             else None,
             stdin=packed,

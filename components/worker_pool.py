@@ -24,8 +24,8 @@ from config.reserved import NO_SERVER
 class WorkerPool(pulumi.ComponentResource):
     """Workers that come up in parallel, and leave and roll `maxUnavailable` at a time."""
 
-    members: Sequence[Node]
-    nodes: Sequence[MachineOutput]
+    nodes: Sequence[Node]
+    machines: Sequence[MachineOutput]
 
     def __init__(
         self,
@@ -41,24 +41,24 @@ class WorkerPool(pulumi.ComponentResource):
         self._context = context
         self._pool = pool
         self._control_plane = control_plane
-        memberships: list[tuple[str, pulumi.Resource]] = []
-        members: list[Node] = []
-        nodes: list[MachineOutput] = []
+        memberships: dict[str, pulumi.Resource] = {}
+        nodes: list[Node] = []
+        machines: list[MachineOutput] = []
         if pool.count:
             group = server_group(name, pool.server_group_policy, self._child)
         for index in range(pool.count):
             machine = self._machine(index, group, memberships)
             node = self._server_node(machine, len(memberships))
-            members.append(node)
-            memberships.append((machine.name, node.membership))
-            nodes.append(self._output(machine.name, machine.address))
+            nodes.append(node)
+            memberships[machine.name] = node.membership
+            machines.append(self._output(machine.name, machine.address))
         for existing in pool.machines:
             node = self._existing_node(existing, memberships)
-            members.append(node)
-            memberships.append((existing.name, node.membership))
-            nodes.append(self._output(existing.name, str(existing.address)))
-        self.members = members
+            nodes.append(node)
+            memberships[existing.name] = node.membership
+            machines.append(self._output(existing.name, str(existing.address)))
         self.nodes = nodes
+        self.machines = machines
         self.register_outputs({})
 
     def _predecessors(self, name: str, before: Turns) -> pulumi.Output[list[pulumi.Resource]]:
@@ -165,7 +165,7 @@ class WorkerPool(pulumi.ComponentResource):
                 files={"kubeadm-join.yaml": join},
                 # Workers read the settings in the cluster: a change must make them look.
                 variables={
-                    "KUBELET_CONFIG_SHA256": _sum(
+                    "KUBELET_CONFIG_SHA256": _checksum(
                         kubeadm.kubelet_configuration(cluster.kubelet.extra_config)
                     )
                 },
@@ -177,7 +177,7 @@ class WorkerPool(pulumi.ComponentResource):
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),
                 },
                 # Also those that joined in parallel, whose order the state does not know.
-                leaves_in_turn=f"drain-{pool.name}-{place % pool.max_unavailable}",
+                drain_queue=f"drain-{pool.name}-{place % pool.max_unavailable}",
                 configure_after=after,
                 join_after=[self._control_plane.api_ready, *join_after],
             ),
@@ -185,5 +185,5 @@ class WorkerPool(pulumi.ComponentResource):
         )
 
 
-def _sum(document: kubeadm.Document) -> str:
+def _checksum(document: kubeadm.Document) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -312,7 +312,7 @@ class Machine:
         assert positions == sorted(p for p in positions if p is not None), calls
 
 
-# What every node.env has (components/node_folder.py).
+# What every node.env has (components/machine_folder.py).
 COMMON = {
     "CLUSTER_NAME": "demo",
     "KUBERNETES_VERSION": "v1.36.3",

@@ -14,7 +14,7 @@ import pytest
 
 from components import packing
 from components.packing import USERDATA, environment_file, pack, script_archive
-from components.ssh import SCRIPT_SECONDS, Scripts, loader
+from components.ssh import SCRIPT_SECONDS, ScriptSource, loader
 
 SENT = f"openstack-kubernetes-scripts-{script_archive().checksum[:16]}.tar.gz"
 
@@ -35,10 +35,10 @@ def run(
     tmp_path: Path,
     *,
     seconds: int = 20,
-    scripts: Scripts = Scripts.BROUGHT,
+    source: ScriptSource = ScriptSource.STDIN,
     tries: int = 2,
 ) -> subprocess.CompletedProcess[str]:
-    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds, scripts=scripts)
+    line = loader("main.sh go", lock=f"test-{os.getpid()}", seconds=seconds, source=source)
     # The lock's folder is root's; a test has its own, and less patience.
     line = line.replace("/run/lock/", f"{tmp_path}/").replace("-lt 30", f"-lt {tries}")
     line = line.replace("sleep 2", "sleep 0.1")
@@ -65,13 +65,13 @@ def copied(to: Path, name: str = SENT) -> Path:
     return file
 
 
-@pytest.mark.parametrize("scripts", [Scripts.OF_PROGRAM, Scripts.COPIED])
+@pytest.mark.parametrize("source", [ScriptSource.OWN_COPY, ScriptSource.ANY_COPY])
 def test_a_script_finds_the_scripts_that_were_copied_before(
-    shell: dict[str, str], tmp_path: Path, scripts: Scripts
+    shell: dict[str, str], tmp_path: Path, source: ScriptSource
 ) -> None:
     copied(tmp_path)
     files = {"main.sh": "cat settings; test -e lib/lib.sh\n", "settings": "of the run"}
-    result = run(files, shell, tmp_path, scripts=scripts)
+    result = run(files, shell, tmp_path, source=source)
     assert (result.returncode, result.stdout) == (0, "of the run")
 
 
@@ -81,8 +81,8 @@ def test_without_them_it_does_not_run_and_tells_how_to_copy_them(
 ) -> None:
     if content is not None:
         (tmp_path / SENT).write_bytes(content)
-    for scripts in (Scripts.OF_PROGRAM, Scripts.COPIED):
-        result = run({"main.sh": "echo ran"}, shell, tmp_path, scripts=scripts)
+    for source in (ScriptSource.OWN_COPY, ScriptSource.ANY_COPY):
+        result = run({"main.sh": "echo ran"}, shell, tmp_path, source=source)
         assert (result.returncode, result.stdout) == (1, "")
         assert "copy them again, with pulumi up --replace '**:CopyToRemote::**'" in result.stderr
 
@@ -92,14 +92,14 @@ def test_a_command_of_an_earlier_program_takes_later_scripts_and_no_other_does(
 ) -> None:
     copied(tmp_path, SENT.replace(script_archive().checksum[:16], "0123456789abcdef"))
     files = {"main.sh": "test -e lib/lib.sh && echo ran\n"}
-    assert run(files, shell, tmp_path, scripts=Scripts.COPIED).stdout == "ran\n"
-    assert run(files, shell, tmp_path, scripts=Scripts.OF_PROGRAM).stdout == ""
+    assert run(files, shell, tmp_path, source=ScriptSource.ANY_COPY).stdout == "ran\n"
+    assert run(files, shell, tmp_path, source=ScriptSource.OWN_COPY).stdout == ""
 
 
 def test_a_machine_that_is_so_new_waits_for_them(shell: dict[str, str], tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         files = {"main.sh": "echo ran\n"}
-        running = pool.submit(run, files, shell, tmp_path, scripts=Scripts.COPIED, tries=200)
+        running = pool.submit(run, files, shell, tmp_path, source=ScriptSource.ANY_COPY, tries=200)
         copied(tmp_path)
         assert running.result().stdout == "ran\n"
 
@@ -111,7 +111,7 @@ def test_the_scripts_of_the_last_two_programs_are_kept(
         file = copied(tmp_path, f"openstack-kubernetes-scripts-{name}.tar.gz")
         os.utime(file, (1000 - age, 1000 - age))
     copied(tmp_path)
-    run({"main.sh": "true\n"}, shell, tmp_path, scripts=Scripts.OF_PROGRAM)
+    run({"main.sh": "true\n"}, shell, tmp_path, source=ScriptSource.OWN_COPY)
     left = {path.name for path in tmp_path.glob("*.tar.gz")}
     assert left == {SENT, *(f"openstack-kubernetes-scripts-{name}.tar.gz" for name in "ab")}
 
@@ -143,7 +143,7 @@ def test_a_script_says_that_it_waits_for_an_earlier_run_and_ends_with_its_time(
 
 def in_turn(name: str, tmp_path: Path) -> str:
     """The line of a resource's script that waits for the others of its turn."""
-    line = loader("main.sh go", lock=name, seconds=60, turn="drain-worker-0")
+    line = loader("main.sh go", lock=name, seconds=60, queue="drain-worker-0")
     return line.replace("/run/lock/", f"{tmp_path}/")
 
 

@@ -139,6 +139,7 @@ def install(
                 kubeconfig=lambda *_: hidden("administrator's kubeconfig"),
             ),
             gateway=SimpleNamespace(floating_ip=pulumi.Output.from_input("203.0.113.7")),
+            endpoint=pulumi.Output.from_input("https://203.0.113.7:6443"),
             volume_zones=(
                 pulumi.Output.from_input(volume_zones)
                 if cluster.addons.cinder_csi.enabled
@@ -149,8 +150,7 @@ def install(
         control_plane: Any = SimpleNamespace(
             api_ready=pulumi.CustomResource("test:index:Script", "demo-api", {}),
             kubeconfig=hidden(kubeconfig),
-            endpoint=pulumi.Output.from_input("https://203.0.113.7:6443"),
-            memberships=[("demo-control-plane-0", membership)],
+            memberships={"demo-control-plane-0": membership},
         )
         configs = configs_with(context, credential)
         for path, text in cloud_config_files(configs).items():

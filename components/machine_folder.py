@@ -1,4 +1,4 @@
-"""The folders that machines are sent: settings and files next to scripts and kubeadm's files."""
+"""The settings and files that machines get, besides scripts and kubeadm's files."""
 
 from __future__ import annotations
 
