@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from commands.errors import CommandError
 from commands.private_file import write_private
 from config.proxy import proxy_for
 
@@ -31,7 +32,7 @@ patiently = retry(
 """Repeats requests to the API that fail."""
 
 
-class KubeconfigError(Exception):
+class KubeconfigError(CommandError):
     """The text says what is wrong and what to do."""
 
 

@@ -11,6 +11,8 @@ from commands.pulumi_cli import PulumiError, pulumi
 # Each runs the program and its plugins.
 AT_A_TIME = 4
 
+# Of a program that failed.
+_LAST_LINES = 5
 # Operations that change nothing.
 _UNCHANGED = frozenset({"same", "read", "refresh"})
 
@@ -49,8 +51,14 @@ def _errors(error: PulumiError) -> str:
         return str(error).strip()
     errors = [each["message"].strip() for each in told if each["severity"] == "error"]
     if not errors:
-        # Violations of policies are not in the JSON.
-        return "Pulumi tells no error, as when a policy refuses the change: run `pulumi preview`"
+        # Violations of policies are neither in the JSON nor on standard error.
+        return error.said.strip() or (
+            "Pulumi tells no error, as when a policy refuses the change: run `pulumi preview`"
+        )
     # The engine adds that the program failed.
-    reasons = [each for each in errors if "an unhandled error occurred" not in each] or errors
+    reasons = [each for each in errors if "an unhandled error occurred" not in each]
+    if not reasons:
+        # A program that does not even start says why on its standard error.
+        lines = [each["message"].strip() for each in told if each["severity"] == "info#err"]
+        reasons = [*lines[-_LAST_LINES:], *errors]
     return "\n".join(each.removeprefix("error: ") for each in reasons)

@@ -7,13 +7,16 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from commands.errors import CommandError
 
-class PulumiError(Exception):
-    """The CLI failed; the text holds its message, `output` its standard output."""
 
-    def __init__(self, text: str, output: str = "") -> None:
+class PulumiError(CommandError):
+    """The CLI failed; the text holds its message, `output` and `said` what it wrote."""
+
+    def __init__(self, text: str, output: str = "", said: str = "") -> None:
         super().__init__(text)
         self.output = output
+        self.said = said
 
 
 def pulumi(*arguments: str, stdin: str | None = None) -> str:
@@ -37,12 +40,21 @@ def pulumi(*arguments: str, stdin: str | None = None) -> str:
         raise PulumiError("there is no program `pulumi` on the PATH: install Pulumi") from None
     if result.returncode != 0:
         said = result.stderr or result.stdout
-        raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout)
+        raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout, result.stderr)
     return result.stdout
 
 
+def backend_url() -> str:
+    """The URL of the backend, also of one whose states cannot be read."""
+    url: str = json.loads(pulumi("whoami", "--json"))["url"]
+    return url
+
+
 def last_update(*arguments: str) -> Mapping[str, Any]:
-    """The newest entry of a stack's history, with `kind`, `result` and `endTime`, if it has one."""
+    """Return the newest entry of a stack's history.
+
+    It has `kind`, `result`, `startTime` and `endTime`, and is empty if there is none.
+    """
     history: list[dict[str, Any]] = json.loads(
         pulumi("stack", "history", "--json", "--page-size", "1", *arguments)
     )

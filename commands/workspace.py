@@ -1,7 +1,8 @@
 """Runs an update in a workspace of Pulumi's operator: `python -m commands.workspace pulumi up ...`.
 
-Updates wait for each other. What a killed one of this workspace left behind is repaired first. A
-destroy does without the program, whose checks could refuse a cluster that never came up.
+Updates wait for each other. What a killed one of this workspace left behind is repaired first, and
+what a failed one left behind when it ends. A destroy does without the program, whose checks could
+refuse a cluster that never came up.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ def main() -> int:
         status, said = _run(command, lock, heard)
         locked = status != 0 and left_behind(said, socket.gethostname())
         # Whoever has interrupted it meanwhile wants no other update.
-        if locked and _recover(command) == 0 and not heard:
+        if locked and _recover(command, "--yes") == 0 and not heard:
             status, said = _run(command, lock, heard)
         sys.stderr.write(said)
+        # The operator tries it again. Whoever holds a lock is at work: nothing is left behind then.
+        if status != 0 and _verb(command) == "up" and not heard and not _LOCKS.search(said):
+            _recover(command, "--unattended")
     return status
 
 
@@ -52,10 +56,8 @@ def left_behind(said: str, machine: str) -> bool:
 def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, str]:
     """The exit status and standard error of an update."""
     cli, *words = command
-    # The operator puts options before the verb.
-    verb = next((word for word in words if not word.startswith("-")), "")
     without = [word for word in words if word not in _PROGRAM]
-    if verb != "destroy" or without == words:
+    if _verb(command) != "destroy" or without == words:
         return _update(command, lock, heard)
     status, said = 0, ""
     # What the program would have done to a protected cluster.
@@ -65,6 +67,11 @@ def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, 
     if status == 0 and not heard:
         status, said = _update([cli, *without], lock, heard)
     return status, said
+
+
+def _verb(command: Sequence[str]) -> str:
+    # The operator puts options before it.
+    return next((word for word in command[1:] if not word.startswith("-")), "")
 
 
 def _configured(cli: str, key: str, stack: Sequence[str]) -> str:
@@ -112,8 +119,8 @@ def _stack(command: Sequence[str]) -> Sequence[str]:
     return command[at : at + 2]
 
 
-def _recover(command: Sequence[str]) -> int:
-    arguments = ["--yes", *_stack(command)]
+def _recover(command: Sequence[str], how: str) -> int:
+    arguments = [how, *_stack(command)]
     # The operator reads standard output as that of the update.
     return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "commands.recover", *arguments],

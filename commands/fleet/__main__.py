@@ -10,43 +10,30 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.console import Console
 
 from commands import argument_types
+from commands.errors import CommandError
 from commands.fleet import add, argocd, logins, upgrade
-from commands.fleet.add import AddError
 from commands.fleet.argocd import ArgoCd
-from commands.fleet.credentials import CredentialError
 from commands.fleet.federation import Federation
 from commands.fleet.kubeconfigs import merge
 from commands.fleet.logins import LoginError, Logins
-from commands.fleet.machines import MachineError, ssh, write_files
+from commands.fleet.machines import ssh, write_files
 from commands.fleet.report import entries, table
-from commands.fleet.stacks import StackError, names, outputs
-from commands.fleet.upgrade import UpgradeError
-from commands.kubernetes_api import KubeconfigError
-from commands.pulumi_cli import PulumiError
+from commands.fleet.stacks import names, outputs
+from commands.fleet.threads import of_each
 from commands.question import agreed
 from config.errors import ConfigError
 
 # No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
 _WIDEST = 1000
-_ERRORS = (
-    AddError,
-    ConfigError,
-    CredentialError,
-    KubeconfigError,
-    LoginError,
-    MachineError,
-    OSError,
-    PulumiError,
-    StackError,
-    UpgradeError,
-)
+_ERRORS = (CommandError, ConfigError, OSError)
 # The operator takes anything shorter for this.
 _SHORTEST_RESYNC = 60
 
@@ -96,15 +83,24 @@ def _list(*, as_json: bool, drift: bool) -> int:
 
 def _kubeconfig(name: str | None) -> int:
     found, status = {}, 0
-    for each in names() if name is None else [name]:
-        try:
-            found[each] = outputs(each)["kubeconfig"]
-        except (PulumiError, StackError) as error:
-            print(f"left out: {error}", file=sys.stderr)
+    stacks = names() if name is None else [name]
+    told = of_each(stacks, _outputs, Console(stderr=True))
+    for each, known in zip(stacks, told, strict=True):
+        if isinstance(known, CommandError):
+            print(f"left out: {known}", file=sys.stderr)
             status = 1
+        else:
+            found[each] = known["kubeconfig"]
     if found:
         sys.stdout.write(merge(found))
     return status
+
+
+def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
+    try:
+        return outputs(stack)
+    except CommandError as error:
+        return error
 
 
 def _upgrade(arguments: argparse.Namespace) -> int:

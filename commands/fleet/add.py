@@ -16,12 +16,13 @@ import httpx
 import yaml
 
 from cloud.login import LOGIN_KEYS
+from commands.errors import CommandError
 from commands.fleet import objects
 from commands.fleet.clusters import trouble
 from commands.fleet.credentials import FOLDER, Credentials, collect
-from commands.fleet.stacks import configuration_file, outputs
+from commands.fleet.stacks import configuration_file, outputs, project
 from commands.kubernetes_api import Administrator
-from commands.pulumi_cli import pulumi
+from commands.pulumi_cli import backend_url, pulumi
 
 NAMESPACE = "clusters"
 ACCOUNT = "workspace"
@@ -38,7 +39,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?")
 _PROVIDER = "openstack:"
 
 
-class AddError(Exception):
+class AddError(CommandError):
     """The cluster cannot be a Stack; the text says what to do."""
 
 
@@ -255,7 +256,7 @@ def _backend() -> str:
     Raises:
         AddError: if the CLI does not tell it.
     """
-    told: str = json.loads(pulumi("whoami", "--json"))["url"]
+    told = backend_url()
     parts = urlsplit(told)
     # Of Pulumi Cloud it tells the page for people, and of a service of one's own nothing.
     if parts.scheme not in ("", "http", "https"):
@@ -271,7 +272,7 @@ def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Confi
     """The keys of the stack's own file: those that are not there have the program's defaults."""
     file = configuration_file(stack)
     try:
-        project: str = yaml.safe_load(Path("Pulumi.yaml").read_text())["name"]
+        prefix = f"{project()}:"
         document: dict[str, Any] = yaml.safe_load(file.read_text()) or {}
     except OSError as error:
         raise AddError(f"{error.filename} is missing: run this where you run `pulumi up`") from None
@@ -279,7 +280,7 @@ def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Confi
     secrets: dict[str, str] = {}
     for key, value in (document.get("config") or {}).items():
         # The operator adds the project to a key without one.
-        short = key.removeprefix(f"{project}:")
+        short = key.removeprefix(prefix)
         if key.removeprefix(_PROVIDER) in LOGIN_KEYS and key.startswith(_PROVIDER):
             continue
         if isinstance(value, dict) and value.keys() == {"secure"}:
@@ -290,10 +291,19 @@ def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Confi
                 "only. Keep this cluster with `pulumi up`, or the secret in another place"
             )
         else:
-            values[short] = value
+            values[short] = _told(value, listed[key])
     return Configuration(
         values=values, secrets=secrets, provider=_secrets_provider(document, backend)
     )
+
+
+def _told(written: object, listed: Mapping[str, Any]) -> object:
+    """The value as Pulumi reads it: it takes `22:00`, `on` and dates for texts, YAML 1.1 does not.
+
+    A number or a boolean that both read alike remains one.
+    """
+    text: object = listed.get("objectValue", listed["value"])
+    return written if json.dumps(written, default=str) == text else text
 
 
 def _secrets_provider(document: Mapping[str, Any], backend: str) -> str:

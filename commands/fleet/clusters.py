@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -32,15 +32,18 @@ class Answer:
 
     kubernetes_version: str
     nodes: int
+    """The number of Nodes, and of those that are missing."""
     ready: int
+    missing: Sequence[str]
+    """The names of machines without a Node."""
     certificates_end: datetime
     """The earlier of two: the end of the API server's certificate, and the administrator's."""
     newest_backup: Backup | None
     """The newest one that its control plane has noted; None if none has."""
 
 
-def ask(kubeconfig: str) -> Answer:
-    """Ask the API of this kubeconfig.
+def ask(kubeconfig: str, expected: Collection[str]) -> Answer:
+    """Ask the API of this kubeconfig; `expected` are the names of all nodes.
 
     Raises:
         KubeconfigError: if it names no API and no administrator.
@@ -59,9 +62,12 @@ def ask(kubeconfig: str) -> Answer:
         x509.load_der_x509_certificate(serving),
         x509.load_pem_x509_certificate(administrator.certificate.encode()),
     )
+    # The cloud controller removes the Node of a server that is gone.
+    missing = sorted({*expected} - {node["metadata"]["name"] for node in nodes})
     return Answer(
         kubernetes_version=version,
-        nodes=len(nodes),
+        nodes=len(nodes) + len(missing),
+        missing=missing,
         ready=sum(is_ready(node) for node in nodes),
         certificates_end=min(each.not_valid_after_utc for each in certificates),
         newest_backup=_newest_backup(nodes),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from cloud.login import login, resolve
+from commands.errors import CommandError
 
 PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"  # noqa: S105 - its name
 # Where openstacksdk and the provider look for clouds.yaml.
@@ -44,7 +45,7 @@ _SETTINGS = ("auth_type", "auth", "region_name", "interface", "verify")
 _FILES = ("cacert", "cert", "key")
 
 
-class CredentialError(Exception):
+class CredentialError(CommandError):
     """Something to log in with is missing; the text says what to set."""
 
 

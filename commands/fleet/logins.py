@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import httpx
 
+from commands.errors import CommandError
 from commands.fleet import accounts, objects
 from commands.fleet.accounts import Account, AccountError, Token
 from commands.fleet.clusters import trouble
 from commands.fleet.stacks import StackError, outputs
-from commands.fleet.threads import threads
+from commands.fleet.threads import AT_A_TIME, threads
 from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.pulumi_cli import PulumiError
 
@@ -28,11 +29,8 @@ HOURS = "openstack-kubernetes-token-hours"
 # The API of the admin cluster for its own pods, which do not go through the gateways.
 OWN_SERVER = "https://kubernetes.default.svc"
 
-# Each waits for a program of Pulumi's, which takes half a core for a second.
-_AT_A_TIME = 8
 
-
-class LoginError(Exception):
+class LoginError(CommandError):
     """The admin cluster cannot keep any login."""
 
 
@@ -208,7 +206,7 @@ def keep(
     Those of stacks that are not known are gone.
     """
     lost = set(logins.stacks) - {*stacks, *known}
-    with threads(_AT_A_TIME) as pool:
+    with threads(AT_A_TIME) as pool:
         yield from pool.map(lambda each: logins.keep(each, remove_gone=remove_gone), stacks)
     for stack in sorted(lost):
         yield logins.gone(stack, "its stack is gone", remove=remove_gone)

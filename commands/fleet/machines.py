@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from commands.errors import CommandError
 from commands.fleet.stacks import state
 from commands.private_file import private_folder, write_private
 from config import ports
@@ -19,7 +20,7 @@ _ENTRANCE = "entrance"
 _HOST_KEY = re.compile(r"(?P<machine>.+)-host-key(-(?P<generation>\d+))?")
 
 
-class MachineError(Exception):
+class MachineError(CommandError):
     """The text says what is wrong and what to do."""
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import httpx
 from pydantic.alias_generators import to_camel
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
@@ -20,18 +18,16 @@ from commands.fleet.clusters import Answer, ask, trouble
 from commands.fleet.stacks import (
     Locks,
     StackError,
+    configuration_file,
     local_locks,
     outputs,
     state,
     unfinished,
 )
-from commands.fleet.threads import threads
+from commands.fleet.threads import AT_A_TIME, of_each
 from commands.kubernetes_api import KubeconfigError
 from commands.previews import PreviewError
 from commands.pulumi_cli import PulumiError, last_update
-
-# Each waits for a program of Pulumi's, which takes half a core for a second.
-_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,46 +61,55 @@ def entries(stacks: Sequence[str], console: Console, *, drift: bool) -> list[Ent
     With `drift`, each is also compared with its configuration and the cloud, by a preview.
     """
     locks = local_locks()
-    with threads(previews.AT_A_TIME if drift else _AT_A_TIME) as pool:
-        asked = {pool.submit(_entry, stack, locks, drift): stack for stack in stacks}
-        done = track(
-            as_completed(asked),
-            "Asking the clusters",
-            len(asked),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        found = {asked[each]: each.result() for each in done}
-    return [found[stack] for stack in stacks]
+    return of_each(
+        stacks,
+        lambda stack: _entry(stack, locks, drift),
+        console,
+        at_a_time=previews.AT_A_TIME if drift else AT_A_TIME,
+    )
 
 
 def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
-    problems = []
+    problems: list[str] = []
+    update: Mapping[str, Any] = {}
+    known: Mapping[str, Any] | None = None
     try:
-        if (line := unfinished(state(stack), locks)) is not None:
+        update = last_update("--stack", stack)
+        if (line := unfinished(stack, state(stack), locks)) is not None:
             problems.append(line)
         known = outputs(stack)
-        update = last_update("--stack", stack)
     except StackError as error:
-        return Entry(name=stack, problems=[str(error), *problems])
+        problems.insert(0, str(error))
     except PulumiError as error:
-        return Entry(name=stack, problems=[*problems, _line(f"its state cannot be read: {error}")])
+        problems.append(_line(f"its state cannot be read: {error}"))
+    ended = update.get("endTime")
+    entry = Entry(
+        name=stack,
+        last_update=_minute(datetime.fromisoformat(ended)) if ended else None,
+        last_update_result=update.get("result"),
+        problems=problems,
+    )
+    return entry if known is None else _asked(entry, known, drift)
+
+
+def _asked(entry: Entry, known: Mapping[str, Any], drift: bool) -> Entry:
+    """The entry with what the stack's outputs, its cluster and the cloud say."""
+    problems = [*entry.problems]
     answer: Answer | None = None
     try:
-        answer = ask(known["kubeconfig"])
+        answer = ask(known["kubeconfig"], [each["name"] for each in known["nodes"]])
+        problems += [f"the node {name} is missing" for name in answer.missing]
     except (httpx.HTTPError, KubeconfigError) as error:
         problems.append(trouble(error))
     drifted: bool | None = None
     if drift:
         try:
-            drifted = bool(previews.changes(stack, "--refresh"))
+            drifted = _has_drifted(entry.name)
         except PreviewError as error:
             problems.append(_line(f"its drift is not known: {error}"))
     backup = answer.newest_backup if answer else None
-    ended = update.get("endTime")
-    return Entry(
-        name=stack,
+    return replace(
+        entry,
         cluster_id=known.get("clusterId"),
         endpoint=known["apiEndpoint"],
         host_cidr=known["immutableSettings"]["hostCidr"],
@@ -115,11 +120,16 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
         certificates_end=_minute(answer.certificates_end) if answer else None,
         newest_backup=_minute(backup.time) if backup else None,
         newest_backup_place=backup.place if backup else None,
-        last_update=_minute(datetime.fromisoformat(ended)) if ended else None,
-        last_update_result=update.get("result"),
         drift=drifted,
         problems=problems,
     )
+
+
+def _has_drifted(stack: str) -> bool:
+    # A preview would write a file without a configuration, and compare with the defaults.
+    if not (file := configuration_file(stack)).exists():
+        raise PreviewError(f"{file} is missing: run this where you run `pulumi up`")
+    return bool(previews.changes(stack, "--refresh"))
 
 
 def _line(text: str) -> str:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from commands.errors import CommandError
 from commands.local_backend import folder
-from commands.pulumi_cli import pulumi
+from commands.pulumi_cli import backend_url, pulumi
 
-# By stack and project.
-Locks = Mapping[tuple[str, str], str]
+# By the stack's name.
+Locks = Mapping[str, str]
 
+# The state of a stack in a folder, next to copies of it and attributes.
+_STATE = re.compile(r"(.+?)\.json(?:\.gz)?")
 # How many signs of an update to name.
 _SHOWN = 3
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 
 
-class StackError(Exception):
+class StackError(CommandError):
     """The stack has no cluster."""
+
+
+def project() -> str:
+    """The name of the project in this folder.
+
+    Raises:
+        OSError: if there is no Pulumi.yaml.
+    """
+    name: str = yaml.safe_load(Path("Pulumi.yaml").read_text())["name"]
+    return name
 
 
 def names() -> list[str]:
@@ -27,8 +43,14 @@ def names() -> list[str]:
 
     Raises:
         PulumiError: if there is no login, or the backend does not answer.
+        OSError: if there is no Pulumi.yaml.
     """
-    return sorted(each["name"] for each in json.loads(pulumi("stack", "ls", "--json")))
+    local = folder(backend_url())
+    if local is None:
+        return sorted(each["name"] for each in json.loads(pulumi("stack", "ls", "--json")))
+    # The CLI would read every state, and one that is half written would hide all others.
+    files = (local / "stacks" / project()).glob("*")
+    return sorted({match[1] for file in files if (match := _STATE.fullmatch(file.name))})
 
 
 def outputs(stack: str) -> Mapping[str, Any]:
@@ -67,13 +89,9 @@ def namespaces(deployment: Mapping[str, Any]) -> Collection[str]:
     return {"kube-system", *made}
 
 
-def unfinished(deployment: Mapping[str, Any], locks: Locks) -> str | None:
+def unfinished(stack: str, deployment: Mapping[str, Any], locks: Locks) -> str | None:
     """A line about the update that is at work on a stack, or was killed; None if there is none."""
-    held = []
-    if resources := deployment.get("resources"):
-        # urn:pulumi:STACK::PROJECT::...
-        stack, project = resources[0]["urn"].removeprefix("urn:pulumi:").split("::")[:2]
-        held = [lock for owner, lock in locks.items() if owner == (stack, project)]
+    held = [locks[stack]] if stack in locks else []
     pending = [
         f"{each['type']} {each['resource']['urn'].rsplit('::', 1)[1]}"
         for each in deployment.get("pending_operations") or ()
@@ -88,13 +106,11 @@ def unfinished(deployment: Mapping[str, Any], locks: Locks) -> str | None:
 
 def local_locks() -> Locks:
     """The locks of a local backend, and who holds them; in others, they cannot be seen."""
-    local = folder(json.loads(pulumi("whoami", "--json"))["url"])
+    local = folder(backend_url())
     if local is None:
         return {}
-    return {
-        (file.parts[-2], file.parts[-3]): _holder(file)
-        for file in local.glob("locks/organization/*/*/*.json")
-    }
+    files = (local / "locks/organization" / project()).glob("*/*.json")
+    return {file.parent.name: _holder(file) for file in files}
 
 
 def _holder(lock: Path) -> str:

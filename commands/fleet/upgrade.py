@@ -18,6 +18,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
+from commands.errors import CommandError
 from commands.fleet import health
 from commands.fleet.stacks import (
     Locks,
@@ -38,7 +39,7 @@ _KEY = "kubernetesVersion"
 Result = TypeVar("Result")
 
 
-class UpgradeError(Exception):
+class UpgradeError(CommandError):
     """The upgrade has stopped; the text says where and why, and what to do."""
 
 
@@ -124,7 +125,7 @@ def _of_each(
 def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
     """The reason why a cluster needs no upgrade; None if it needs one."""
     deployment = state(stack)
-    if (update := unfinished(deployment, locks)) is not None:
+    if (update := unfinished(stack, deployment, locks)) is not None:
         raise UpgradeError(update)
     try:
         known = outputs(stack)

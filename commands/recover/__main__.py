@@ -16,7 +16,7 @@ from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.local_backend import delete_empty_attributes
 from commands.previews import PreviewError
-from commands.pulumi_cli import PulumiError
+from commands.pulumi_cli import PulumiError, backend_url
 from commands.question import agreed
 from commands.recover import orphaned_resources
 from commands.recover.orphaned_resources import OrphanedResource
@@ -30,9 +30,10 @@ _SETTLE = 5
 def main() -> int:
     """Ask, then repair; returns 0 when the next `pulumi up` can run."""
     arguments = _arguments()
+    state = State(stack=arguments.stack, config_file=arguments.config_file)
     try:
-        return _recover(
-            State(stack=arguments.stack, config_file=arguments.config_file), yes=arguments.yes
+        return (
+            _recover_failed(state) if arguments.unattended else _recover(state, yes=arguments.yes)
         )
     except PreviewError as error:
         print(f"nothing was deleted, because the preview fails: {error}", file=sys.stderr)
@@ -49,15 +50,14 @@ def _recover(state: State, *, yes: bool) -> int:
     unlock = f"Remove the lock of {state.name}? No other run may be at work on it."
     if not agreed(unlock, yes=yes):
         return 1
-    for path in delete_empty_attributes(state.backend_url()):
+    for path in delete_empty_attributes(backend_url()):
         print(f"deleted {path}, which was only half written")
     state.unlock()
     for begun in state.begun:
         print(f"was being created: {begun.name} ({begun.kind})")
     if state.begun:
-        time.sleep(_SETTLE)
         requested = state.begun
-    elif state.has_failed:
+    elif state.failed_since:
         print(
             "the last update failed: looking for what the next one would create and exists already"
         )
@@ -65,18 +65,41 @@ def _recover(state: State, *, yes: bool) -> int:
     else:
         print("nothing was being created: run `pulumi up`")
         return 0
+    time.sleep(_SETTLE)
     found = _orphaned(state, requested)
     for orphan in found:
         print(f"exists, but is not in the state: {orphan}")
     if found and not agreed("Delete what is not in the state?", yes=yes):
         return 1
-    for orphan in found:
-        print(f"deleting {orphan}")
-        orphan.delete()
+    _delete(found)
     if state.begun:
         state.forget_begun()
     print("done: run `pulumi up`")
     return 0
+
+
+def _recover_failed(state: State) -> int:
+    """Delete what the update that has just failed has made and not recorded, and nothing older.
+
+    An older copy of the state may have been restored, to which a living cluster is an orphan.
+    """
+    # What is being created belongs to an update that has begun since.
+    if state.begun or (since := state.failed_since) is None:
+        return 0
+    requested = state.planned()
+    time.sleep(_SETTLE)
+    found = _orphaned(state, requested)
+    _delete([each for each in found if each.created is not None and each.created >= since])
+    for each in found:
+        if each.created is None or each.created < since:
+            print(f"exists, but is not in the state: {each}; `commands.recover` may delete it")
+    return 0
+
+
+def _delete(found: Sequence[OrphanedResource]) -> None:
+    for orphan in found:
+        print(f"deleting {orphan}")
+        orphan.delete()
 
 
 def _orphaned(state: State, requested: Sequence[Begun]) -> list[OrphanedResource]:
@@ -94,6 +117,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stack", help="the stack; default: the selected one")
     parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--unattended",
+        action="store_true",
+        help="only delete what an update that has failed just now has left; locks stay",
+    )
     return parser.parse_args()
 
 

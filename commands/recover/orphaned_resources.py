@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ class OrphanedResource:
     name: str
     id: str
     delete: Callable[[], object]
+    created: datetime | None = None
+    """None for kinds whose time the cloud does not tell."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.id})"
@@ -61,9 +64,20 @@ def _orphaned(
     kind: str, found: Iterable[Any], delete: Callable[[Any], object], *, called: str = "name"
 ) -> list[OrphanedResource]:
     return [
-        OrphanedResource(kind, getattr(each, called) or "", each.id, partial(delete, each))
+        OrphanedResource(
+            kind, getattr(each, called) or "", each.id, partial(delete, each), _created(each)
+        )
         for each in found
     ]
+
+
+def _created(found: Any) -> datetime | None:  # noqa: ANN401
+    text = getattr(found, "created_at", None)
+    if not isinstance(text, str):
+        return None
+    time = datetime.fromisoformat(text)
+    # Cinder leaves out that it is UTC.
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _own(cloud: Connection, inputs: Inputs) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,15 @@ class State:
             if operation["type"] == "creating"
         ]
 
-    @property
-    def has_failed(self) -> bool:
-        """True if the last update ended with an error."""
-        return last_update(*self._arguments).get("result") == "failed"
+    @cached_property
+    def failed_since(self) -> datetime | None:
+        """The beginning of the last update if it ended with an error; else None."""
+        update = last_update(*self._arguments)
+        return (
+            datetime.fromisoformat(update["startTime"])
+            if update.get("result") == "failed"
+            else None
+        )
 
     def planned(self) -> list[Begun]:
         """The resources that the next update would create, and the last one may have requested.
@@ -104,11 +110,6 @@ class State:
     def _deployment(self) -> dict[str, Any]:
         deployment: dict[str, Any] = self._exported["deployment"]
         return deployment
-
-    def backend_url(self) -> str:
-        """The URL of the backend, also of one whose state cannot be read."""
-        url: str = json.loads(pulumi("whoami", "--json"))["url"]
-        return url
 
     def provider_config(self) -> dict[str, str]:
         """The stack's keys for the OpenStack provider, with secrets in plain text."""

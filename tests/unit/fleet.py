@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
+PROJECT = "p"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 VERSION = "v1.36.3"
 
@@ -97,6 +98,9 @@ class Fleet:
         for name, text in (("pulumi", PULUMI), ("ssh", SSH)):
             self.program(name, text.format(folder=folder))
         self.write("whoami---json-none", {"url": f"file://{folder}/backend"})
+        self.write("Pulumi.yaml", {"name": PROJECT})
+        self._states = folder / "backend/.pulumi/stacks" / PROJECT
+        self._states.mkdir(parents=True)
 
     def write(self, name: str, answer: object) -> Path:
         file = self.folder / name
@@ -121,11 +125,16 @@ class Fleet:
         if name not in self._names:
             self._names.append(name)
         self.write("stack-ls-none", [{"name": each} for each in self._names])
+        for ending in ("", ".attrs", ".bak", ".bak.attrs"):
+            (self._states / f"{name}.json{ending}").touch()
+        # It is not encrypted.
+        self.write(f"stack-history-{name}", [])
 
     def gone(self, name: str) -> None:
-        """Remove a stack."""
+        """Remove a stack; its copies stay."""
         self._names.remove(name)
         self.write("stack-ls-none", [{"name": each} for each in self._names])
+        (self._states / f"{name}.json").unlink()
 
     def empty(self, name: str) -> None:
         """Add a stack without a cluster."""
@@ -137,9 +146,17 @@ class Fleet:
         """Add a stack whose cluster has its API at this URL."""
         self.sealed(name)
         self.write(f"stack-output-{name}", outputs(kubeconfig(url, self._pem)))
-        history = {"kind": "update", "result": result, "endTime": "2026-11-22T03:04:05.000Z"}
-        self.write(f"stack-history-{name}", [history])
+        self.history(name, result)
         self.write(f"stack-export-{name}", {"deployment": {"resources": resources(name)}})
+
+    def history(self, name: str, result: str) -> None:
+        """Note the last update of a stack."""
+        update = {"kind": "update", "result": result, "endTime": "2026-11-22T03:04:05.000Z"}
+        self.write(f"stack-history-{name}", [update])
+
+    def configure(self, name: str) -> None:
+        """Make the configuration of a stack, without a key."""
+        self.write(f"Pulumi.{name}.yaml", {})
 
     def cluster(
         self, name: str, answers: Mapping[str, Any] = ANSWERS, *, result: str = "succeeded"

@@ -18,7 +18,7 @@ from commands.fleet.__main__ import main
 from commands.fleet.clusters import trouble
 from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.pulumi_cli import pulumi
-from tests.unit.fleet import KEY, NODES, Fleet, host_key, listed, node, pending, resources
+from tests.unit.fleet import KEY, NODES, PROJECT, Fleet, host_key, listed, node, pending, resources
 
 DOWN = "https://127.0.0.1:1"
 
@@ -116,15 +116,17 @@ def test_an_update_at_work_or_killed_is_told(
     state = {"resources": resources("killed"), "pending_operations": operations}
     fleet.write("stack-export-killed", {"deployment": state})
     holder = {"username": "ada", "hostname": "desk", "timestamp": "2026-11-22T01:02:03.4Z"}
-    # The stack of another project that is called `live` is locked, too.
-    for project, stack in (("p", "locked"), ("other", "live")):
+    # A stack without resources is locked as well. The `live` that is locked is another project's.
+    fleet.empty("new")
+    for project, stack in ((PROJECT, "locked"), (PROJECT, "new"), ("other", "live")):
         lock = fleet.folder / f"backend/.pulumi/locks/organization/{project}/{stack}/1.json"
         lock.parent.mkdir(parents=True)
         lock.write_text(json.dumps(holder))
     assert run(monkeypatch, "list") == 1
     out, err = capsys.readouterr()
     assert out.count("2/2") == 3
-    [killed, locked] = err.splitlines()
+    [killed, locked, _, new] = err.splitlines()
+    assert "locked by ada@desk" in new
     assert killed.startswith("killed: an update is at work on it, or was killed (creating demo-wor")
     assert locked.startswith(
         "locked: an update is at work on it, or was killed (locked by ada@desk since 2026-11-22T01:"
@@ -148,6 +150,7 @@ def test_drift_is_what_a_preview_with_refresh_would_change(
 ) -> None:
     for name in ("changed", "refused", "same"):
         fleet.cluster(name)
+        fleet.configure(name)
     fleet.write("preview---json-same", {"changeSummary": {"same": 9, "refresh": 9}})
     fleet.write("preview---json-changed", {"changeSummary": {"same": 9, "create": 1}})
     message = "error: this cloud cannot host the configuration, 1 fault:\n  flavor = x: no such\n"
@@ -169,6 +172,7 @@ def test_a_preview_that_a_policy_refuses_is_told(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet.cluster("live")
+    fleet.configure("live")
     file = fleet.write("told", {"steps": [{"op": "create", "provider": "huge"}]})
     fleet.program("preview---json-live", f"#!/bin/sh\ncat {file}\nexit 1\n")
     assert run(monkeypatch, "list", "--drift") == 1
@@ -176,6 +180,67 @@ def test_a_preview_that_a_policy_refuses_is_told(
         "live: its drift is not known: Pulumi tells no error, as when a policy refuses the "
         "change: run `pulumi preview`\n"
     )
+
+
+def test_what_a_preview_says_that_does_not_even_start_is_told(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("language", "packages"):
+        fleet.cluster(name)
+        fleet.configure(name)
+    fleet.program(
+        "preview---json-language",
+        "#!/bin/sh\necho '{}'\necho error: no language plugin nodejs >&2\nexit 1\n",
+    )
+    said = (
+        ("info#err", "ModuleNotFoundError: No module named 'pulumi'"),
+        ("error", "error: an unhandled error occurred: program exited"),
+    )
+    told = {"diagnostics": [{"severity": kind, "message": text} for kind, text in said]}
+    file = fleet.write("told", told)
+    fleet.program("preview---json-packages", f"#!/bin/sh\ncat {file}\nexit 1\n")
+    assert run(monkeypatch, "list", "--drift") == 1
+    language, packages = capsys.readouterr().err.splitlines()
+    assert language == "language: its drift is not known: error: no language plugin nodejs"
+    assert "ModuleNotFoundError: No module named 'pulumi'" in packages
+
+
+def test_the_drift_of_a_stack_without_its_file_is_not_compared_with_defaults(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.cluster("live")
+    assert run(monkeypatch, "list", "--drift") == 1
+    assert "Pulumi.live.yaml is missing" in capsys.readouterr().err
+    assert fleet.called("preview") == []
+
+
+def test_a_node_that_is_gone_is_counted_as_not_ready(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.cluster("live", {NODES: listed(node("demo-worker-0"))})
+    assert run(monkeypatch, "list") == 1
+    out, err = capsys.readouterr()
+    assert "1/2" in out
+    assert err == "live: the node metal-0 is missing\n"
+
+
+def test_an_update_that_failed_is_told_also_of_a_stack_without_a_cluster(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.empty("new")
+    fleet.history("new", "failed")
+    assert run(monkeypatch, "list") == 1
+    assert "failed 2026-11-22T03:04Z" in capsys.readouterr().out
+
+
+def test_the_stacks_of_a_folder_are_listed_without_reading_their_states(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is half written would hide all others."""
+    fleet.cluster("live")
+    fleet.write("stack-ls-none", "").unlink()
+    assert run(monkeypatch, "list") == 0
+    assert "2/2" in capsys.readouterr().out
 
 
 def test_without_the_option_nothing_is_previewed(

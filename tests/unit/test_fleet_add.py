@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64decode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from cloud.login import LOGIN_KEYS
 from commands.fleet.__main__ import main
 from tests.unit.fleet import Fleet
 from tests.unit.kubernetes_objects import Objects
@@ -89,7 +91,6 @@ def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the key")
     fleet.write("whoami---json-none", {"url": BUCKET})
-    fleet.write("config---json-shop", LISTED)
     (folder / "clouds.yaml").write_text(CLOUDS.format(folder=folder))
     (folder / "ca.pem").write_text("the CA of the cloud")
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": PROJECT}))
@@ -98,9 +99,25 @@ def checkout(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def configure(folder: Path, **more: Any) -> None:
-    keys = {f"{PROJECT}:{key}": value for key, value in more.items()}
-    text = yaml.safe_dump({"encryptionsalt": "v1:salt", "config": {**CONFIG, **keys}})
+    config = {**CONFIG, **{f"{PROJECT}:{key}": value for key, value in more.items()}}
+    text = yaml.safe_dump({"encryptionsalt": "v1:salt", "config": config})
     (folder / "Pulumi.shop.yaml").write_text(text)
+    tell(folder, config)
+
+
+def tell(folder: Path, config: Mapping[str, Any]) -> None:
+    """Have the CLI tell these values, secrets in the clear, and the project's defaults."""
+    # LISTED has what it logs in with.
+    login = {f"openstack:{key}" for key in LOGIN_KEYS}
+    told = {key: _listed(value) for key, value in config.items() if key not in login}
+    (folder / "config---json-shop").write_text(json.dumps({**told, **LISTED}))
+
+
+def _listed(value: object) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"value": value}
+    text = json.dumps(value)
+    return {"value": text, **({} if isinstance(value, int) else {"objectValue": value})}
 
 
 def data(admin: Objects) -> dict[str, str]:
@@ -126,6 +143,23 @@ def test_the_stack_has_the_files_values_and_no_default(
     assert (spec(admin)["stack"], spec(admin)["backend"]) == ("shop", BUCKET)
     assert spec(admin)["workspaceTemplate"]["spec"]["image"] == IMAGE
     assert admin.applied_by == {"openstack-kubernetes-fleet"}
+
+
+def test_values_are_those_that_pulumi_reads(
+    admin: Objects, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """YAML 1.1 reads 1320, True and a date in their place."""
+    lines = {"startTime": "22:00", "debug": "on", "since": "2026-11-22", "days": 5}
+    written = "".join(f"    {key}: {value}\n" for key, value in lines.items())
+    text = f"encryptionsalt: v1:salt\nconfig:\n  {PROJECT}:addons:\n{written}"
+    (checkout / "Pulumi.shop.yaml").write_text(f"{text}  {PROJECT}:cloudChecks: off\n")
+    tell(checkout, {f"{PROJECT}:addons": lines, f"{PROJECT}:cloudChecks": "off"})
+    assert add(monkeypatch) == 0
+    assert spec(admin)["config"] == {
+        "openstack:cloud": "lab",
+        "addons": lines,
+        "cloudChecks": "off",
+    }
 
 
 def test_all_that_is_secret_is_in_the_secret_and_nowhere_else(
@@ -329,7 +363,8 @@ def test_the_cluster_of_another_organization_is_not_pushed_aside(
     assert add(monkeypatch) == 0
     before = json.dumps(admin.kept)
     (fleet.folder / "config---json-theirs").mkdir()
-    fleet.write("config---json-theirs/shop", LISTED)
+    folder = fleet.folder
+    (folder / "config---json-shop").rename(folder / "config---json-theirs/shop")
     assert run(monkeypatch, "theirs/shop", "--image", IMAGE) == 1
     assert "the Stack shop there is shop, which would be left alone" in capsys.readouterr().err
     assert json.dumps(admin.kept) == before
@@ -374,7 +409,8 @@ def test_what_the_operator_cannot_run_is_refused_before_anything_is_made(
         case "CA":
             (checkout / "ca.pem").unlink()
         case "cloud":
-            fleet.write("config---json-shop", {**LISTED, "openstack:cloud": {"value": "lap"}})
+            monkeypatch.setitem(LISTED, "openstack:cloud", {"value": "lap"})
+            configure(checkout)
     assert add(monkeypatch) == 1
     assert said[why] in capsys.readouterr().err
     assert {SECRET, STACK}.isdisjoint(admin.kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace as Thing
 from typing import Any
@@ -33,13 +34,20 @@ class Cloud:
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
+        self.asked: list[str] = []
+        self.created_at: str | None = None
         self.compute = self
         self.network = self
 
     def servers(self, name: str) -> list[Thing]:
         assert name == "^demo-worker-1$"
         return [
-            Thing(id=server, name="demo-worker-1", metadata={"cluster": mark})
+            Thing(
+                id=server,
+                name="demo-worker-1",
+                metadata={"cluster": mark},
+                created_at=self.created_at,
+            )
             for server, mark in (("old", "demo-1a"), ("new", "demo-1a"), ("theirs", "demo-2b"))
         ]
 
@@ -65,6 +73,11 @@ class Cloud:
 
     def delete_security_group_rule(self, rule: Thing) -> None:
         self.deleted.append(rule.id)
+
+
+def _fake_cli(monkeypatch: pytest.MonkeyPatch, pulumi: Callable[..., object]) -> None:
+    for module in ("recover.state", "previews", "pulumi_cli"):
+        monkeypatch.setattr(f"commands.{module}.pulumi", pulumi)
 
 
 def test_attributes_that_a_kill_left_empty_are_deleted(tmp_path: Path) -> None:
@@ -220,9 +233,10 @@ def test_only_what_was_being_created_is_searched_for(monkeypatch: pytest.MonkeyP
     assert state.known[SERVER] == {"old"}
 
 
-def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def failed(monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    """The cloud of a stack whose last update has failed; `new` was created during that one."""
+
     def step(op: str, called: str, **inputs: object) -> dict[str, Any]:
         new = {"urn": f"a::{called}", "type": SERVER, "inputs": {**WORKER, **inputs}}
         return {"op": op, "newState": new}
@@ -230,7 +244,7 @@ def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_
     answers = {
         "whoami": {"url": "s3://bucket"},
         "cancel": {},
-        "stack history": [{"result": "failed"}],
+        "stack history": [{"result": "failed", "startTime": "2026-11-22T03:04:05.000Z"}],
         "stack export": {"deployment": {"resources": [{"type": SERVER, "id": "old"}]}},
         "preview": {
             "steps": [
@@ -244,17 +258,49 @@ def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_
 
     def pulumi(*words: str, stdin: str | None = None) -> str:
         assert stdin is None, "the state stays as it is"
+        cloud.asked.append(words[0])
         return json.dumps(answers[" ".join(words[: 2 if words[0] == "stack" else 1])])
 
-    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
-    monkeypatch.setattr("commands.previews.pulumi", pulumi)
-    monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
+    _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
+    monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
+    return cloud
+
+
+def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_for(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
-    assert cloud.deleted == ["new"]
+    assert failed.deleted == ["new"]
     assert "exists, but is not in the state: server demo-worker-1 (new)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("created", "deleted"),
+    [
+        ("2026-11-22T03:04:06Z", ["new"]),
+        ("2026-11-22T03:04:06.000000", ["new"]),
+        # To an older copy of the state, a living cluster is an orphan.
+        ("2026-11-22T03:04:04Z", []),
+        (None, []),
+    ],
+)
+def test_with_no_one_to_ask_only_what_the_failed_update_has_made_is_deleted_and_locks_stay(
+    failed: Cloud,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    created: str | None,
+    deleted: list[str],
+) -> None:
+    failed.created_at = created
+    monkeypatch.setattr("sys.argv", ["recover", "--unattended", "--stack", "demo"])
+    assert main() == 0
+    assert failed.deleted == deleted
+    assert "cancel" not in failed.asked
+    out = capsys.readouterr().out
+    assert ("`commands.recover` may delete it" in out) == (not deleted)
 
 
 def test_the_login_is_that_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +321,7 @@ def test_a_cloud_that_does_not_answer_is_told_in_one_line(
     begun = {"urn": "a::demo-worker-1", "type": SERVER, "inputs": WORKER}
     operation = {"type": "creating", "resource": begun}
     exported = json.dumps({"url": "s3://bucket", "deployment": {"pending_operations": [operation]}})
-    monkeypatch.setattr("commands.recover.state.pulumi", lambda *_, stdin=None: exported)
+    _fake_cli(monkeypatch, lambda *_, stdin=None: exported)
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
     monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
@@ -288,7 +334,7 @@ def test_without_a_terminal_the_lock_stays(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called: list[str] = []
-    monkeypatch.setattr("commands.recover.state.pulumi", lambda *words, **_: called.extend(words))
+    _fake_cli(monkeypatch, lambda *words, **_: called.extend(words))
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     assert main() == 1
@@ -305,7 +351,7 @@ def test_the_state_is_read_after_the_lock_is_removed(monkeypatch: pytest.MonkeyP
             return "[]"
         return '{"url": "s3://bucket", "deployment": {"pending_operations": []}}'
 
-    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
@@ -336,7 +382,7 @@ def test_the_question_names_the_stack(
         asked.append(question)
         return yes
 
-    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr("commands.recover.__main__.agreed", answer)
     monkeypatch.setattr("sys.argv", ["recover", *words])
     assert main() == 1
@@ -361,7 +407,7 @@ def test_a_lock_that_is_gone_already_is_no_error(
             return '[{"result": "succeeded"}]'
         return '{"url": "https://app.pulumi.com/me", "deployment": {}}'
 
-    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr("commands.pulumi_cli.pulumi", pulumi)
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == status
@@ -404,7 +450,7 @@ def test_the_state_of_a_run_that_came_in_between_is_not_overwritten(
 
     cloud = MagicMock()
     cloud.compute.servers.return_value = []
-    monkeypatch.setattr("commands.recover.state.pulumi", pulumi)
+    _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
     monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)

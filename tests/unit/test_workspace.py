@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -39,6 +40,7 @@ case $1 in
   up)
     echo "progress"
     [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }}
+    [ ! -e "{folder}/failing" ] || {{ echo "error: 504" >&2; exit 1; }}
     while [ -e "{folder}/slow" ]; do sleep 0.1; done
     echo "end of $2" >>"{folder}/calls"
     ;;
@@ -47,7 +49,8 @@ case $1 in
   config) [ ! -e "{folder}/unprotected" ] || echo false ;;
   cancel) rm "{folder}/lock" ;;
   whoami) echo '{{"url": "s3://state"}}' ;;
-  stack) [ "$2" = history ] && echo '[]' || echo '{{"deployment": {{}}}}' ;;
+  stack) [ "$2" = history ] && cat "{folder}/history" || echo '{{"deployment": {{}}}}' ;;
+  preview) echo '{{"steps": []}}' ;;
   *) exit 9 ;;
 esac
 """
@@ -65,6 +68,7 @@ class Workspace:
         self.cli = folder / "pulumi"
         self.cli.write_text(PULUMI.format(folder=folder))
         self.cli.chmod(0o755)
+        (folder / "history").write_text("[]")
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -155,6 +159,20 @@ def test_a_lock_of_someone_else_is_theirs(workspace: Workspace) -> None:
         status, _, err = workspace.run("up", "--stack", "shop")
         assert (status, err) == (255, lock(*machines))
     assert set(workspace.calls) == {"up --stack shop"}
+
+
+def test_what_a_failed_update_has_left_is_looked_for_before_the_operator_tries_again(
+    workspace: Workspace,
+) -> None:
+    (workspace.folder / "failing").touch()
+    update = {"result": "failed", "startTime": "2026-11-22T03:04:05.000Z"}
+    (workspace.folder / "history").write_text(json.dumps([update]))
+    status, out, err = workspace.run("up", "--stack", "shop")
+    assert (status, out) == (1, "progress\n")
+    assert err.startswith("error: 504\n")
+    assert any(call.startswith("preview --json --stack shop") for call in workspace.calls)
+    assert workspace.calls.count("up --stack shop") == 1
+    assert not any(call.startswith("cancel") for call in workspace.calls)
 
 
 def test_another_failure_is_only_told(workspace: Workspace) -> None:
