@@ -163,6 +163,7 @@ def _understood(outputs: Mapping[str, Any]) -> LastOutputs:
         machines=frozenset(
             machine["name"] for key in ("nodes", "gateways") for machine in outputs.get(key) or ()
         ),
+        node_at={node["address"]: node["name"] for node in outputs.get("nodes") or ()},
         kubernetes_version=outputs.get("kubernetesVersion"),
         ssh_key_sum=outputs.get("sshKeySum"),
         immutable_settings=outputs.get("immutableSettings") or {},

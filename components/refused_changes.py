@@ -1,6 +1,6 @@
-"""Changes that a running cluster cannot follow: pure functions from its last outputs to a refusal.
+"""Changes that a running cluster cannot follow, judged by its last outputs.
 
-All raise a ConfigError that names the key, its value and what to do.
+A refusal is a ConfigError that names the key, its value and what to do.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class LastOutputs:
 
     machines: frozenset[str]
     """The names of all machines; none before the first good update."""
+    node_at: Mapping[str, str]
+    """The name of each node by its address."""
     kubernetes_version: str | None
     ssh_key_sum: str | None
     immutable_settings: Mapping[str, str]
@@ -85,6 +87,7 @@ def check(last: LastOutputs, cluster: Cluster) -> None:
         *version_change_faults(last.kubernetes_version, cluster.kubernetes_version),
         *_settings(last.immutable_settings, cluster),
         *_host_keys(last, cluster),
+        *_renamed_machines(last.node_at, cluster),
     ]
     if faults:
         raise ConfigError(faults)
@@ -216,6 +219,19 @@ def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     else:
         return
     yield Fault("rotation.hostKeys", wanted, problem)
+
+
+def _renamed_machines(node_at: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
+    """New names of machines that are nodes: the drain of the old one would reset the new one."""
+    for i, pool in enumerate(cluster.worker_pools):
+        for j, machine in enumerate(pool.machines):
+            name = node_at.get(str(machine.address), machine.name)
+            if name != machine.name:
+                problem = (
+                    f"the machine at {machine.address} is the node {name}: take it out of the "
+                    "configuration, run pulumi up, and then add it under its new name"
+                )
+                yield Fault(f"workerPools[{i}].machines[{j}].name", machine.name, problem)
 
 
 def _cannot_move(made_in: str) -> str:

@@ -121,9 +121,10 @@ def _unpack(source: ScriptSource) -> str:
     )
     if source is ScriptSource.OWN_COPY:
         return (
-            f"""echo {checksum} {own} | sha256sum --check --status && tar -xzf {own} -C "$d" """
+            f"""echo {checksum} {own} | sha256sum --check --status || {{ {missing}; }}; """
             # A power cut must not empty it: it is copied only once. Deletes may want an older one.
-            f"&& sync {own} || {{ {missing}; }}; ls -t {every} | tail -n +4 | xargs -r rm -f; "
+            f"""tar -xzf {own} -C "$d"; touch {own}; sync {own}; """
+            f"ls -t {every} | tail -n +4 | xargs -r rm -f; "
         )
     return (
         f"t=0; until for f in {own} $(ls -t {every} 2>/dev/null); do "

@@ -1,7 +1,7 @@
 """An HTTP proxy and mirrors, through which machines get packages and images."""
 
 from config.base import Settings
-from config.values.network import Url
+from config.values.network import MirrorUrl, Url
 from config.values.text import Name
 
 
@@ -19,17 +19,17 @@ class HttpProxy(Settings):
 class DistributionMirror(Settings):
     """Mirrors of Debian or Ubuntu, which each server uses from its first boot on."""
 
-    archive: Url
+    archive: MirrorUrl
     """Mirror of the archive."""
-    security: Url
+    security: MirrorUrl
     """Mirror of the security updates; on Ubuntu usually the same as `archive`."""
 
 
 class PackageMirrors(Settings):
     """Mirrors of the packages that machines install."""
 
-    kubernetes: Url | None = None
+    kubernetes: MirrorUrl | None = None
     """Mirror of `https://pkgs.k8s.io/core:/stable:`; it must have v1.36 at `/v1.36/deb`."""
-    containerd: Url | None = None
+    containerd: MirrorUrl | None = None
     """Mirror of `https://download.docker.com/linux/debian` (on Ubuntu, of `.../ubuntu`)."""
     distribution: DistributionMirror | None = None

@@ -68,6 +68,10 @@ Url = Annotated[
     Line,
     matches(r"https?://[^/\s]+\S*", "must be a URL that starts with http:// or https://"),
 ]
+# Machines log these, and keep them where every user of theirs can read them.
+MirrorUrl = Annotated[
+    Url, matches(r"[^@]+//[^@/]+(/.*)?", "must not contain a user name or a password")
+]
 HttpsUrl = Annotated[
     Line, matches(r"https://[^/\s]+\S*", "must be a URL that starts with https://")
 ]

@@ -420,6 +420,12 @@ def test_a_control_plane_that_is_about_to_go_keeps_its_secrets(gateway: Machine)
     result = rotate(gateway)
     assert result.status == 1
     assert "demo-control-plane-3 at 10.8.0.24 is not in the configuration" in result.log
+
+
+def test_a_control_plane_that_is_joining_has_no_name_yet(gateway: Machine) -> None:
+    joining = "8e9e, unstarted, , https://10.8.0.24:2380, , true\n"
+    gateway.answer("member list", "".join(member(last) for last in (21, 22, 23)) + joining)
+    assert "the control plane that is joining at 10.8.0.24 is not in" in rotate(gateway).log
     assert steps(gateway) == []
 
 

@@ -56,6 +56,18 @@ def test_configure_leaves_everything_that_join_needs(worker: Machine) -> None:
     assert not worker.called("kubeadm join")
 
 
+def test_a_node_does_not_get_another_name(worker: Machine) -> None:
+    """The drain of the old name would reset the node with the new one."""
+    joined(worker)
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    before = worker.read("etc/openstack-kubernetes/node.env")
+    worker.write("node.env", before.replace("demo-worker-0", "demo-worker-1"))
+    result = worker.run("worker/worker.sh", "configure")
+    assert result.status == 1
+    assert "this machine is the node demo-worker-0: take that one out" in result.log
+    assert worker.read("etc/openstack-kubernetes/node.env") == before
+
+
 @pytest.mark.parametrize(
     ("off", "told"),
     [(300, r"is \d+ seconds behind that of the API server at 10\.8\.0\.21"),

@@ -177,7 +177,10 @@ class Cloud(Mocks):
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """A data source: the thing asked for exists."""
         if args.token == "pulumi:pulumi:readStackOutputs":
-            listed = [{"name": name} for name in self._machines]
+            listed = [
+                {"name": name, "address": f"192.0.2.{place}"}
+                for place, name in enumerate(self._machines)
+            ]
             outputs = {
                 "nodes": listed,
                 "gateways": [],

@@ -172,6 +172,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"kubernetesVersion": "1.36.3"}, "kubernetesVersion = 1.36.3: must be a complete version"),
         ({"kubernetesVersion": "v1.36.03"}, "v1.36.03: must be a complete version"),
         ({"kubernetesVersion": "v1.33.0"}, "supported are 1.35, 1.36, 1.37"),
+        (
+            {"packageMirrors": {"kubernetes": "https://me:s3cret@mirror.example.org/k8s"}},
+            "packageMirrors.kubernetes = https://me:***@mirror.example.org/k8s: must not contain",
+        ),
         ({"flavor": None}, "flavor: must be set, or each of gateway.flavor, controlPlane"),
         ({"clusterName": "Demo"}, "clusterName = Demo: must be a DNS label"),
         ({"sshUser": "my user"}, "sshUser = my user: must be a Linux user name"),

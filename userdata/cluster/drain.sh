@@ -153,6 +153,8 @@ reset_machine() {
     log "the machine is considered dead and not reset"
   elif [[ -n $missing ]]; then
     log "the machine was never configured: nothing to reset"
+  elif is_another_node; then
+    log "the machine at $NODE_IP is another node by now: not reset"
   else
     on_node_script reset </dev/null || return
     machine_is_reset=true
@@ -164,9 +166,17 @@ is_same_machine() {
   read_server && [[ $server == "${PROVIDER_ID##*/}" ]]
 }
 
+# A machine that is no server has no ID, but the name that it was configured with last.
+is_another_node() {
+  local name
+  [[ -z ${PROVIDER_ID:-} ]] || return 1
+  name=$(on_node "sudo -n bash -c 'source $CONF_DIR/node.env; echo \$CLUSTER_NAME/\$NODE_NAME'" </dev/null 2>/dev/null) || return 1
+  [[ -n $name && $name != "$CLUSTER_NAME/$NODE_NAME" ]]
+}
+
 case $VERB in
   drain)
-    load_env NODE_NAME NODE_IP ROLE SSH_USER ETCD_CLIENT_PORT ETCD_PEER_PORT
+    load_env CLUSTER_NAME NODE_NAME NODE_IP ROLE SSH_USER ETCD_CLIENT_PORT ETCD_PEER_PORT
     drain
     ;;
   *) die "usage: drain.sh drain" ;;

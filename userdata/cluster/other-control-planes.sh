@@ -13,7 +13,9 @@ refuse_other_control_planes() {
   while IFS=, read -r _ _ name peers _; do
     address=${peers##*//}
     address=${address%:*}
+    # It has none until its etcd has started.
+    name=${name# }
     [[ " $CONTROL_PLANES " == *" $address "* ]] ||
-      die "the control plane${name:- that is joining} at $address is not in the configuration, and $1: set controlPlaneCount to what it was, pulumi up, and then lower it"
+      die "the control plane ${name:-that is joining} at $address is not in the configuration, and $1: set controlPlaneCount to what it was, pulumi up, and then lower it"
   done <<<"$members"
 }

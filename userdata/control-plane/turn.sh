@@ -75,7 +75,9 @@ others_are_well() {
     address=${clients##*//}
     address=${address%:*}
     [[ $address != "$NODE_IP" ]] || continue
-    obstacle="the API server of${name:- a control plane that joins} is not ready"
+    # It has none until its etcd has started.
+    name=${name# }
+    obstacle="the API server of ${name:-a control plane that joins} is not ready"
     api_ready "$address:$API_PORT" || return 1
   done <<<"$members"
 }

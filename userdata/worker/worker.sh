@@ -35,6 +35,7 @@ configure() {
   [[ -s $FOLDER/ca.crt && -s $FOLDER/kubeadm-join.yaml ]] ||
     die "ca.crt and kubeadm-join.yaml must be in $FOLDER"
   refuse_foreign_cluster
+  refuse_another_name
   drop_one_time_host_key
   if is_member; then
     # The kubelet's settings are read from the API, so what leads there comes first.
@@ -52,6 +53,20 @@ configure() {
   fi
   install_scripts
   log "configured"
+}
+
+# The drain of the old name would reset this machine when it has the new one.
+refuse_another_name() {
+  local name
+  is_member && [[ -r $CONF_DIR/node.env ]] || return 0
+  name=$(name_in "$CONF_DIR/node.env")
+  [[ $name == "$NODE_NAME" ]] ||
+    die "this machine is the node $name: take that one out of the cluster in an update of its own, and then add $NODE_NAME"
+}
+
+# In a shell of its own: the settings of this run are others.
+name_in() {
+  bash -c 'source "$1" && printf %s "$NODE_NAME"' bash "$1"
 }
 
 upgrade() {

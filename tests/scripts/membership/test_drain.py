@@ -135,6 +135,21 @@ def test_a_connection_that_is_lost_is_not_taken_for_a_machine_that_was_never_con
     assert machine.called("delete node")
 
 
+@pytest.mark.parametrize("other", ["demo/demo-worker-1", "other/demo-worker-0"])
+def test_a_machine_that_is_no_server_and_another_node_by_now_is_not_reset(
+    make: Callable[..., Machine], other: str
+) -> None:
+    machine = make()
+    machine.answer("^ssh .*node.env", f"{other}\n")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "is another node by now: not reset" in result.log
+    assert not machine.called("worker.sh reset")
+    machine.answer("^ssh .*node.env", "demo/demo-worker-0\n")
+    assert drain(machine).status == 0
+    assert machine.called("worker.sh reset")
+
+
 @pytest.mark.parametrize("provider_id", ["", SERVER])
 def test_a_dead_kubelet_on_a_machine_that_answers_needs_no_fence_and_no_word(
     make: Callable[..., Machine], provider_id: str

@@ -56,6 +56,7 @@ def test_the_cloud_checks_name_their_faults_before_the_outputs_do(
 
 NO_OUTPUTS = LastOutputs(
     machines=frozenset(),
+    node_at={},
     kubernetes_version=None,
     ssh_key_sum=None,
     immutable_settings={},
@@ -75,6 +76,15 @@ def test_one_message_names_every_change_that_the_cluster_cannot_follow() -> None
         refused_changes.check(last, load({**MINIMAL, "kubernetesVersion": "v1.35.9"}, "demo"))
     keys = [fault.key for fault in caught.value.faults]
     assert keys == ["kubernetesVersion", "podCidr", "rotation.hostKeys"]
+
+
+def test_a_machine_that_is_a_node_cannot_get_another_name() -> None:
+    machine = {"name": "metal-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
+    cluster = load({**MINIMAL, "workerPools": [{"name": "metal", "machines": [machine]}]}, "demo")
+    refused_changes.check(replace(NO_OUTPUTS, node_at={"192.0.2.11": "metal-1"}), cluster)
+    with pytest.raises(ConfigError, match="is the node metal-0: take it out") as caught:
+        refused_changes.check(replace(NO_OUTPUTS, node_at={"192.0.2.11": "metal-0"}), cluster)
+    assert caught.value.faults[0].key == "workerPools[0].machines[0].name"
 
 
 def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
