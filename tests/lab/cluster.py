@@ -89,11 +89,11 @@ class Cluster:
 
     def command(self, name: str, *arguments: str) -> str:
         """Run one of `commands` on this stack; returns its output."""
-        return self._command(name, "--stack", self.name, *arguments)
+        return self.run_command(name, "--stack", self.name, *arguments)
 
     def fleet(self, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         """Run the fleet's command, which must end with one of these; returns its output."""
-        return self._command("fleet", *arguments, statuses=statuses)
+        return self.run_command("fleet", *arguments, statuses=statuses)
 
     @contextlib.contextmanager
     def configured_in_the_checkout(self) -> Iterator[None]:
@@ -110,7 +110,8 @@ class Cluster:
                 print(log.read_text())
                 log.unlink()
 
-    def _command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
+    def run_command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
+        """Run one of `commands`, which must end with one of these; returns its output."""
         result = subprocess.run(
             namespace.enter([sys.executable, "-m", f"commands.{name}", *arguments], environment={}),
             cwd=PROJECT,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from ipaddress import IPv4Address
 
 import pytest
 
 from lab import image, settings
+from lab.backend import STACKS
 from lab.errors import LabError
+from lab.stack import PROJECT_NAME
 from tests.lab import kills
 from tests.lab.cluster import Cluster, left_in_project, openstack
+from tests.smoke.live import until
 
 # Each update continues from what the one before has left, so together they reach the network, the
 # first servers, their host keys, kubeadm init and the add-ons.
@@ -56,18 +65,51 @@ def test_nothing_was_made_twice(cluster: Cluster) -> None:
     assert len(openstack("floating", "ip", "list")) == 1
 
 
-def test_what_a_request_that_failed_has_made_all_the_same_is_deleted(cluster: Cluster) -> None:
+def make_port(index: int) -> None:
+    """Make the port of another gateway, as a request that ends with an error may."""
     first = openstack("port", "show", "killed-gateway-0")
-    address = IPv4Address(first["fixed_ips"][0]["ip_address"]) + 1
+    address = IPv4Address(first["fixed_ips"][0]["ip_address"]) + index
     groups = [word for group in first["security_group_ids"] for word in ("--security-group", group)]
     openstack(
-        *("port", "create", "killed-gateway-1", "--network", first["network_id"]),
+        *("port", "create", f"killed-gateway-{index}", "--network", first["network_id"]),
         *("--fixed-ip", f"ip-address={address}", *groups),
     )
+
+
+@contextmanager
+def paused_update() -> Iterator[None]:
+    """Wait for an update, and let it stand still; it has not asked for anything yet."""
+    locks = STACKS / ".pulumi/locks/organization" / PROJECT_NAME / "killed"
+    until(lambda: [*locks.glob("*.json")], "the lock of an update", 60)
+    [lock] = locks.glob("*.json")
+    # It notes its beginning just after that.
+    time.sleep(1)
+    update = json.loads(lock.read_text())["pid"]
+    os.kill(update, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(update, signal.SIGCONT)
+
+
+def test_what_a_request_that_failed_has_made_all_the_same_is_deleted(cluster: Cluster) -> None:
+    make_port(1)
     with pytest.raises(LabError):
         cluster.up(gatewayCount=2)
     assert "exists, but is not in the state: port killed-gateway-1" in cluster.recover()
     cluster.up(gatewayCount=2)
+
+
+def test_a_workspace_of_the_operator_deletes_it_without_a_person(cluster: Cluster) -> None:
+    cluster.stack.configure({"gatewayCount": 3})
+    update = cluster.stack.command("up", "--yes", "--skip-preview")
+    with cluster.configured_in_the_checkout(), ThreadPoolExecutor() as pool:
+        failed = pool.submit(cluster.run_command, "workspace", *update, statuses=(1, 255))
+        with paused_update():
+            make_port(2)
+        failed.result()
+    assert openstack("port", "list", "--name", "killed-gateway-2") == []
+    cluster.up()
 
 
 def test_another_update_changes_nothing_and_destroy_leaves_nothing(cluster: Cluster) -> None:
