@@ -95,7 +95,7 @@ def install(
         )
         needed.append(installer.secret(OIDC_SECRET, NAMESPACE, texts, [namespace]))
         # Headlamp reads the Secret once.
-        chosen["podAnnotations"] = {"checksum/oidc": pulumi.Output.unsecret(texts.apply(_sum))}
+        chosen["podAnnotations"] = {"checksum/oidc": pulumi.Output.unsecret(texts.apply(_checksum))}
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
@@ -105,7 +105,7 @@ def install(
     )
 
 
-def _sum(texts: Mapping[str, str]) -> str:
+def _checksum(texts: Mapping[str, str]) -> str:
     """A text that changes with the login, and from which no secret can be guessed."""
     login = json.dumps(texts, sort_keys=True).encode()
     return str(hashlib.scrypt(login, salt=b"", n=2**14, r=8, p=1).hex()[:16])

@@ -3,13 +3,10 @@
 import pulumi
 
 from cloud.checks import clusters, faults, warnings
-from cloud.endpoint import Endpoint, endpoint
-from cloud.login import login, login_variables
+from cloud.login import login
 from cloud.query import query
 from config.errors import ConfigError
 from config.models.cluster import Cluster
-
-__all__ = ["Endpoint", "check", "endpoint", "login_variables"]
 
 
 def check(cluster: Cluster) -> frozenset[str]:
@@ -19,7 +16,7 @@ def check(cluster: Cluster) -> frozenset[str]:
     its own: it is recognized by its names, and a floating IP by the port that it points at.
 
     Returns:
-        The IDs of the clusters of this name: that of another stack has another one.
+        The IDs of all clusters of this name in the project; those of other stacks have other IDs.
 
     Raises:
         ConfigError: with every fault; each names the key, its value, and what to set instead.

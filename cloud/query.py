@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Warn = Callable[[str], None]
 # Some fields of `Facts`.
-Some = dict[str, Any]
+PartialFacts = dict[str, Any]
 
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
 
@@ -50,7 +50,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
 
     cloud = connect(login)
     services = frozenset(name for name in _OPTIONAL_SERVICES if cloud.has_service(name))
-    questions: list[tuple[str, Callable[[Connection, Cluster], Some]]] = [
+    questions: list[tuple[str, Callable[[Connection, Cluster], PartialFacts]]] = [
         ("compute", _compute),
         ("compute limits", _compute_limits),
         ("image", _images),
@@ -63,7 +63,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     if "dns" in services and cluster.dns is not None:
         questions += [("DNS", _dns_zones)]
 
-    def ask(question: tuple[str, Callable[[Connection, Cluster], Some]]) -> Some:
+    def ask(question: tuple[str, Callable[[Connection, Cluster], PartialFacts]]) -> PartialFacts:
         name, answer = question
         try:
             return answer(cloud, cluster)
@@ -74,7 +74,7 @@ def query(login: CloudLogin, cluster: Cluster, *, warn: Warn) -> Facts:
     with ThreadPoolExecutor(max_workers=len(questions)) as threads:
         answers = list(threads.map(ask, questions))
     limits: dict[str, Limit] = {}
-    merged: Some = {"services": services}
+    merged: PartialFacts = {"services": services}
     for answer in answers:
         limits |= answer.pop("limits", {})
         merged |= answer
@@ -91,16 +91,16 @@ def _prefix(cluster: Cluster) -> str:
     return f"{cluster.cluster_name}-"
 
 
-def _limits(names: Mapping[str, tuple[Any, Any]]) -> dict[str, Limit]:
+def _limits(pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Limit]:
     """Limits from pairs of limit and usage; one that the service leaves out does not exist."""
     return {
         name: Limit(limit=int(limit), used=int(used or 0))
-        for name, (limit, used) in names.items()
+        for name, (limit, used) in pairs.items()
         if limit is not None
     }
 
 
-def _compute(cloud: Connection, cluster: Cluster) -> Some:
+def _compute(cloud: Connection, cluster: Cluster) -> PartialFacts:
     zones = list(cloud.compute.availability_zones())
     return {
         "flavors": tuple(
@@ -115,7 +115,7 @@ def _compute(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
+def _compute_limits(cloud: Connection, cluster: Cluster) -> PartialFacts:
     limits = cloud.compute.get_limits().absolute
     return {
         "servers": tuple(
@@ -141,7 +141,7 @@ def _compute_limits(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _images(cloud: Connection, cluster: Cluster) -> Some:
+def _images(cloud: Connection, cluster: Cluster) -> PartialFacts:
     wanted = {role.servers.image for role in roles(cluster)}
     found = [image for name in wanted for image in cloud.image.images(name=name)]
     if wanted - {image.name for image in found}:
@@ -159,7 +159,7 @@ def _images(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _networks(cloud: Connection, cluster: Cluster) -> Some:
+def _networks(cloud: Connection, cluster: Cluster) -> PartialFacts:
     existing = cluster.existing_network
     subnets: Iterable[Any] = () if existing is None else cloud.network.subnets(ip_version=4)
     return {
@@ -197,7 +197,7 @@ def _networks(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _ports(cloud: Connection, cluster: Cluster) -> Some:
+def _ports(cloud: Connection, cluster: Cluster) -> PartialFacts:
     ports = list(
         cloud.network.ports(
             fields=["id", "name", "fixed_ips", "network_id", "description"],
@@ -232,7 +232,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _network_limits(cloud: Connection, cluster: Cluster) -> Some:
+def _network_limits(cloud: Connection, cluster: Cluster) -> PartialFacts:
     quota = cloud.network.get_quota(cloud.current_project_id or "", details=True)
     pairs = {
         "ports": quota.ports,
@@ -250,7 +250,7 @@ def _network_limits(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _volumes(cloud: Connection, cluster: Cluster) -> Some:
+def _volumes(cloud: Connection, cluster: Cluster) -> PartialFacts:
     limits = cloud.block_storage.get_limits().absolute
     volumes = list(cloud.block_storage.volumes())
     return {
@@ -273,5 +273,5 @@ def _volumes(cloud: Connection, cluster: Cluster) -> Some:
     }
 
 
-def _dns_zones(cloud: Connection, cluster: Cluster) -> Some:
+def _dns_zones(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {"dns_zones": frozenset(zone.name for zone in cloud.dns.zones())}

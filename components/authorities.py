@@ -32,12 +32,12 @@ class Phase(StrEnum):
 
     @property
     def reached(self) -> Phase:
-        """The phase that the stack says when the update has ended well."""
+        """The phase that the output shows after a successful update."""
         return Phase.DONE if self is Phase.FORGET else self
 
     @property
     def of_machines(self) -> Phase:
-        """The phase that the machines are told; in the other ones they do nothing new."""
+        """The phase that machines are told: `USE` and `DONE` ask nothing new of them."""
         return Phase.ISSUE if self in (Phase.ISSUE, Phase.USE) else Phase.FORGET
 
     def announce(self, generation: int) -> None:
@@ -94,7 +94,7 @@ class Authorities:
         return self._trusted(_CLUSTER)
 
     def files(self) -> dict[str, pulumi.Input[str]]:
-        """Those of a control plane, below `pki/` as kubeadm names them.
+        """The files of a control plane by path; below `pki/` they have kubeadm's names.
 
         Machines that join begin with the ones that issue in this phase. The newest ones are in
         `pki/next/`, from where they take the place of those in use.

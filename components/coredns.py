@@ -19,7 +19,7 @@ def coredns_variables(cluster: Cluster) -> dict[str, str]:
 
 
 def coredns_replicas(cluster: Cluster) -> int:
-    """As many pods as the nodes need, and two to survive one; each needs a node of its own."""
+    """The number of pods that the nodes need: at least two if they fit on separate nodes."""
     # It tolerates the taint of control planes, but not those of pools.
     nodes = cluster.control_plane_count + sum(
         pool.count + len(pool.machines)

@@ -1,4 +1,4 @@
-"""A public thing with its private key."""
+"""Pairs of a private key and its public key or certificate."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class KeyPair:
 
 
 def numbered(role: str, generation: int) -> str:
-    """The name of a generation: the first one is as it was before anything rotated."""
+    """The resource name of a generation; the first has no number: a rotation renames nothing."""
     return role if generation == 1 else f"{role}-{generation}"

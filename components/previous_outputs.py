@@ -1,4 +1,4 @@
-"""The outputs of the stack's last good update, and what they mean for this one."""
+"""The outputs of the stack's last successful update, and what they mean for this one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READING_SECONDS = 10
 
 
 class PreviousOutputs:
-    """The machines of the last good update, and what the checks compare with."""
+    """The machines of the last successful update, and what the checks compare with."""
 
     def __init__(self, last: pulumi.Output[LastOutputs]) -> None:
         self._last = last
@@ -34,7 +34,7 @@ class PreviousOutputs:
 
     @staticmethod
     def of_this_stack() -> PreviousOutputs:
-        """Read the stack's own last outputs; before the first good update there are none."""
+        """Read the stack's own last outputs; before the first successful update there are none."""
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         read: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(_last_outputs(stack))
         return PreviousOutputs(read.apply(_understood))
@@ -55,7 +55,7 @@ class PreviousOutputs:
         return pulumi.Output.all(after, checked).apply(lambda _: [])
 
     def ssh_keys_in_use(self, pki: Pki, machines: Sequence[str]) -> pulumi.Output[Sequence[str]]:
-        """The earlier SSH keys, if the last good update did not end with the newest one.
+        """The earlier SSH keys, if the last successful update did not end with the newest one.
 
         A machine that leaves would be drained with the last update's key, when none accepts it.
         """
@@ -74,7 +74,7 @@ class PreviousOutputs:
         return self._last.apply(lambda last: list(range(last.host_keys or 1, newest)))
 
     def authorities_phase(self, cluster: Cluster) -> pulumi.Output[str]:
-        """The phase of the newest certificate authorities: the one behind the last good update's.
+        """The phase of the newest certificate authorities: the one after the last update's.
 
         Raises (in the output):
             ConfigError: the number does not follow the last one, or that rotation is not done.
@@ -95,7 +95,7 @@ class PreviousOutputs:
 
         Args:
             cluster: the configuration.
-            own: the ID of this stack's cluster; it may be known before the first good update.
+            own: the ID of this stack's cluster; it may be known before the first successful update.
             of_this_name: the IDs of the clusters of this name in the project.
         """
         if pulumi.runtime.is_dry_run():
@@ -136,7 +136,7 @@ class PreviousOutputs:
         An update continues: only a person knows whether the machines have been given the new one.
         """
         if pulumi.runtime.is_dry_run():
-            known = self._last.apply(lambda last: last.ssh_key_sum)
+            known = self._last.apply(lambda last: last.ssh_key_checksum)
             pulumi.Output.all(known, *keys).apply(
                 lambda values: refused_changes.check_ssh_key(*values), run_with_unknowns=True
             )
@@ -154,7 +154,7 @@ async def _last_outputs(stack: str) -> Mapping[str, Any]:
     # The others are secrets, which are in the clear here.
     return {
         **{name: outputs.get(name) for name in _READ},
-        "sshKeySum": None if key is None else refused_changes.key_sum(key),
+        "sshKeyChecksum": None if key is None else refused_changes.key_checksum(key),
     }
 
 
@@ -165,7 +165,7 @@ def _understood(outputs: Mapping[str, Any]) -> LastOutputs:
         ),
         node_at={node["address"]: node["name"] for node in outputs.get("nodes") or ()},
         kubernetes_version=outputs.get("kubernetesVersion"),
-        ssh_key_sum=outputs.get("sshKeySum"),
+        ssh_key_checksum=outputs.get("sshKeyChecksum"),
         immutable_settings=outputs.get("immutableSettings") or {},
         host_keys=_host_keys(outputs),
         authorities=_authorities(outputs),

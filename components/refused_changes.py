@@ -34,14 +34,14 @@ _FOLLOWING = {
 
 @dataclass(frozen=True, kw_only=True)
 class LastOutputs:
-    """The outputs of the last good update, as far as a change is judged by them."""
+    """The outputs of the last successful update, as far as a change is judged by them."""
 
     machines: frozenset[str]
-    """The names of all machines; none before the first good update."""
+    """The names of all machines; none before the first successful update."""
     node_at: Mapping[str, str]
     """The name of each node by its address."""
     kubernetes_version: str | None
-    ssh_key_sum: str | None
+    ssh_key_checksum: str | None
     immutable_settings: Mapping[str, str]
     host_keys: int | None
     """The generation that all servers show."""
@@ -49,7 +49,7 @@ class LastOutputs:
     """The generation and the phase of the newest certificate authorities."""
 
 
-def key_sum(key: str) -> str:
+def key_checksum(key: str) -> str:
     """The checksum by which an SSH key is known again."""
     return hashlib.sha256(key.encode()).hexdigest()
 
@@ -111,7 +111,7 @@ def check_cluster_id(
 def check_ssh_key(known: str | None, *keys: object) -> None:
     """Refuse a key other than the one that machines got, whose checksum is `known`."""
     # A key that is still to be made, in place of one that left the configuration, is no text.
-    if known is None or any(isinstance(key, str) and known == key_sum(key) for key in keys):
+    if known is None or any(isinstance(key, str) and known == key_checksum(key) for key in keys):
         return
     problem = (
         "this is not the text of the key that the machines got; to replace that one, set it as "
@@ -125,7 +125,7 @@ def ssh_keys_in_use(
     last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str], *, own: bool
 ) -> Sequence[str]:
     """The earlier keys, unless all machines know the newest one; no machine leaves meanwhile."""
-    if not earlier or last.ssh_key_sum == key_sum(newest):
+    if not earlier or last.ssh_key_checksum == key_checksum(newest):
         return []
     if leaving := last.machines - set(machines):
         problem = _cannot_leave(leaving)

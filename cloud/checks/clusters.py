@@ -7,7 +7,7 @@ from cloud.facts import Facts, Port
 from config.errors import Fault
 from config.models.cluster import VIP_SUFFIX, Cluster
 
-# How many networks to look at for one that is free.
+# The number of networks to try in search of a free one.
 _TRIES = 4096
 
 
@@ -30,7 +30,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:
-    """The IDs of the clusters of this name that have servers; an ID is the name and a sum."""
+    """The IDs of the clusters of this name that have servers; an ID is the name and a checksum."""
     return frozenset(
         server.cluster_id
         for server in facts.servers

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from config.errors import Fault
 from config.models.cluster import Cluster
 
-# Each of the four makes rules.
+# Importing a module registers its rules.
 from config.rules import addons, kubernetes, machines, networks  # noqa: F401
 from config.rules.rule import RULES
 

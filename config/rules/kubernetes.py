@@ -56,6 +56,10 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
             key = f"{component}.extraArgs.{name}"
             if name in reserved.ARGUMENTS[component]:
                 yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
+
+
+@rule("apiServer")
+def _nodes_are_restricted(cluster: Cluster) -> Iterator[Fault]:
     key = "apiServer.extraArgs.{}-admission-plugins"
     enabled = cluster.api_server.extra_args.get("enable-admission-plugins", _NODE_RESTRICTION)
     disabled = cluster.api_server.extra_args.get("disable-admission-plugins", "")

@@ -272,7 +272,7 @@ def run(
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
-    `existing` are the machines that the stack's last good update left behind, `ssh_key` is the key
+    `existing` are the machines that the last successful update left behind, `ssh_key` is the key
     that they know; `made_with`, `host_keys` and `authorities` are its outputs `immutableSettings`,
     `hostKeys` and `certificateAuthorities`. `secret` are the keys that were set with `--secret`.
     """
