@@ -207,8 +207,6 @@ class Gateway(pulumi.ComponentResource):
             "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
             "PEERS": " ".join(str(each) for each in gateways if each != gateways[index]),
             "GATEWAY_PLACES": " ".join(map(str, places)),
-            # Always known, and a node port leads to the ingress from every node.
-            "INGRESS_ADDRESSES": " ".join(map(str, cluster.addresses.control_planes)),
             "INGRESS_PROXY_PROTOCOL": cluster.addons.ingress.enabled,
             "METRICS": cluster.addons.monitoring.enabled,
         }

@@ -24,7 +24,6 @@ GATEWAY = {
     "VRRP_ID": "11",
     "GATEWAY_ADDRESSES": "10.8.0.11 10.8.0.12",
     "GATEWAY_PLACES": "10.8.0.11 10.8.0.12 10.8.0.13 10.8.0.14",
-    "INGRESS_ADDRESSES": "10.8.0.21 10.8.0.22",
 }
 
 HAPROXY = "etc/haproxy/haproxy.cfg"
@@ -81,12 +80,6 @@ def test_the_ingress_is_told_the_clients_address_when_it_wants_to(
     machine = gateway(INGRESS_PROXY_PROTOCOL="true")
     machine.run("gateway/gateway.sh", "configure")
     assert "send-proxy-v2 check-send-proxy" in section(machine.read(HAPROXY), "listen ingress-http")
-
-
-def test_no_ingress_no_port_80(gateway: Callable[..., Machine]) -> None:
-    machine = gateway(INGRESS_ADDRESSES="")
-    assert machine.run("gateway/gateway.sh", "configure").status == 0
-    assert "ingress-http\n" not in machine.read(HAPROXY)
 
 
 def test_the_object_store_is_behind_its_node_port(gateway: Callable[..., Machine]) -> None:
@@ -228,7 +221,7 @@ def test_a_second_run_touches_nothing_and_a_change_reloads(gateway: Callable[...
     assert machine.run("gateway/gateway.sh", "configure").status == 0
     changing = ("start", "restart", "reload", "try-reload-or-restart", "enable")
     assert not [line for line in machine.called("systemctl") if line.split()[1] in changing]
-    machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
+    machine.node_env({**GATEWAY, "METRICS": "true"})
     machine.run("gateway/gateway.sh", "configure")
     assert machine.called("systemctl reload") == ["systemctl reload -- haproxy.service"]
     assert not machine.called("restart")
@@ -247,7 +240,7 @@ def test_a_bad_configuration_is_not_put_in_place(gateway: Callable[..., Machine]
     machine = gateway()
     machine.run("gateway/gateway.sh", "configure")
     before = machine.read(HAPROXY)
-    machine.node_env({**GATEWAY, "INGRESS_ADDRESSES": "10.8.0.23"})
+    machine.node_env({**GATEWAY, "METRICS": "true"})
     machine.answer("^haproxy -c", status=1, complains="parsing [x:1] : nonsense")
     result = machine.run("gateway/gateway.sh", "configure")
     assert result.status == 1

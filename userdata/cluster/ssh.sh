@@ -7,7 +7,7 @@ on_node() {
   key_types=$(cut -d' ' -f2 "$FOLDER/known_hosts" | sort -u | paste -sd,)
   key_types=${key_types/ssh-rsa/rsa-sha2-512,rsa-sha2-256}
   chmod 0600 "$FOLDER/ssh_key"
-  ssh -i "$FOLDER/ssh_key" -p "${SSH_PORT:-22}" -o BatchMode=yes -o IdentitiesOnly=yes \
+  ssh -i "$FOLDER/ssh_key" -o BatchMode=yes -o IdentitiesOnly=yes \
     -o UserKnownHostsFile="$FOLDER/known_hosts" -o GlobalKnownHostsFile=/dev/null \
     -o StrictHostKeyChecking=yes -o HostKeyAlgorithms="$key_types" -o LogLevel=ERROR \
     -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=6 \

@@ -38,10 +38,10 @@ EOT
   printf '  http-request return status 404\n'
 }
 
-# haproxy_node_port NAME PORT NODE_PORT [OPTIONS]: what is behind a node port.
+# haproxy_node_port NAME PORT NODE_PORT [OPTIONS]: what is behind a node port, which every node has. The
+# addresses of control planes are always known.
 haproxy_node_port() {
   local name=$1 port=$2 node_port=$3 options=${4:-} address
-  [[ -n ${INGRESS_ADDRESSES:-} ]] || return 0
   cat <<EOT
 
 listen $name
@@ -49,7 +49,7 @@ listen $name
   balance leastconn
   default-server check inter 2s fastinter 500ms downinter 1s fall 2 rise 1$options
 EOT
-  for address in $INGRESS_ADDRESSES; do
+  for address in $CONTROL_PLANE_ADDRESSES; do
     printf '  server %s %s:%s\n' "$address" "$address" "$node_port"
   done
 }
