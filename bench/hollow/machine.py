@@ -21,6 +21,7 @@ from bench.hollow.kubelet import Identity, Kubelet
 # The settings are packed on standard input, and the scripts were sent before: components/ssh.py.
 CONFIGURE = re.compile(r"\bbash \./worker/worker\.sh configure\b")
 WORKER = re.compile(r"^sudo -n \S+/worker/worker\.sh (\w+)$")
+NAME = re.compile(r"^sudo -n bash -c 'source \S+/node\.env; echo \$CLUSTER_NAME/\$NODE_NAME'$")
 UNKNOWN = 127
 
 
@@ -54,6 +55,9 @@ class Machine:
                 return 0, self._configure(given)
             if command.startswith("test -e "):
                 return 0, "" if self._files else "missing\n"
+            if NAME.search(command):
+                settings = self._environment()
+                return 0, f"{settings['CLUSTER_NAME']}/{settings['NODE_NAME']}\n"
             if command == "true":
                 return 0, ""
             worker = WORKER.match(command)

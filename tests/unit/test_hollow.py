@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from components.ssh import loader
 T = TypeVar("T")
 CONFIGURE = loader("worker/worker.sh configure", lock="hollow-0-configure", seconds=60)
 SSH = (Path(__file__).parents[2] / "userdata/cluster/ssh.sh").read_text()
+DRAIN = (Path(__file__).parents[2] / "userdata/cluster/drain.sh").read_text()
 JOIN = """\
 kind: JoinConfiguration
 nodeRegistration:
@@ -27,6 +29,7 @@ nodeRegistration:
 def files() -> bytes:
     """The folder of a worker, as the program packs it."""
     variables: dict[str, str | int | bool] = {
+        "CLUSTER_NAME": "demo",
         "NODE_NAME": "hollow-0",
         "KUBERNETES_VERSION": "v1.36.3",
         "CONTROL_PLANE_ADDRESSES": "10.0.0.11 10.0.0.12",
@@ -61,6 +64,13 @@ def test_it_is_configured_by_the_program(machine: Machine) -> None:
     assert run(machine, "test -e /x/worker.sh || echo missing") == (0, "missing\n")
     assert run(machine, CONFIGURE, files()) == (0, "configured\n")
     assert run(machine, "test -e /x/worker.sh || echo missing") == (0, "")
+
+
+def test_a_drain_asks_for_its_name(machine: Machine) -> None:
+    [line] = re.findall(r'name=\$\(on_node "(.+)" </dev/null', DRAIN)
+    command = line.replace("$CONF_DIR", "/etc/openstack-kubernetes").replace("\\$", "$")
+    run(machine, CONFIGURE, files())
+    assert run(machine, command) == (0, "demo/hollow-0\n")
 
 
 def test_it_knows_its_cluster_from_its_files(machine: Machine) -> None:
