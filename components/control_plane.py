@@ -10,8 +10,8 @@ import pulumi_openstack as openstack
 from addons.cloud_conf import CloudConfig
 from addons.unprivileged import USER
 from components import backups
+from components.api_server_files import encryption_providers
 from components.coredns import coredns_variables
-from components.kubeadm import encryption_providers
 from components.kubeadm_files import (
     certificates,
     cloud_config_files,

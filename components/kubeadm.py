@@ -1,8 +1,7 @@
-"""kubeadm's configuration (v1beta4) and what the API server reads, built as data."""
+"""kubeadm's configuration (v1beta4), built as data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +11,13 @@ import yaml
 from config import ports
 from config.merge import merge
 from config.models.cluster import Cluster
-from config.models.kubernetes import Oidc
 from config.models.machines import Taint
 
-API_VERSION = "kubeadm.k8s.io/v1beta4"
+_API_VERSION = "kubeadm.k8s.io/v1beta4"
 DISCOVERY_FILE = "/run/openstack-kubernetes/discovery.conf"
-ALL_INTERFACES = "0.0.0.0"  # noqa: S104
+_ALL_INTERFACES = "0.0.0.0"  # noqa: S104
 LOOPBACK = "127.0.0.1"
-ENCRYPTION_FOLDER = "/etc/kubernetes/encryption"
-ENCRYPTION_HEAD = """\
-apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [secrets]
-  providers:
-"""
+_ENCRYPTION_FOLDER = "/etc/kubernetes/encryption"
 
 Document = dict[str, Any]
 
@@ -103,14 +94,14 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
             }
         )
     # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
-    api_server["encryption-provider-config"] = f"{ENCRYPTION_FOLDER}/configuration.yaml"
+    api_server["encryption-provider-config"] = f"{_ENCRYPTION_FOLDER}/configuration.yaml"
     api_server["encryption-provider-config-automatic-reload"] = "true"
     # A file that is replaced stays the old one in a container that has mounted it.
     volumes.append(
         {
             "name": "encryption",
-            "hostPath": ENCRYPTION_FOLDER,
-            "mountPath": ENCRYPTION_FOLDER,
+            "hostPath": _ENCRYPTION_FOLDER,
+            "mountPath": _ENCRYPTION_FOLDER,
             "readOnly": True,
             "pathType": "Directory",
         }
@@ -125,7 +116,7 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
         # The controller manager takes one certificate only, and ca.crt has two for a while.
         controller["cluster-signing-cert-file"] = "/etc/kubernetes/pki/issuing-ca.crt"
     document: Document = {
-        "apiVersion": API_VERSION,
+        "apiVersion": _API_VERSION,
         "kind": "ClusterConfiguration",
         "clusterName": cluster.cluster_name,
         "kubernetesVersion": cluster.kubernetes_version,
@@ -155,7 +146,7 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
 
 def metrics_address(cluster: Cluster) -> str:
     """The address at which a node serves metrics: Prometheus asks from other machines."""
-    return ALL_INTERFACES if cluster.addons.monitoring.enabled else LOOPBACK
+    return _ALL_INTERFACES if cluster.addons.monitoring.enabled else LOOPBACK
 
 
 # For the kubelet and containerd as Kubespray has it (kube_memory_reserved and the others), for the
@@ -199,7 +190,7 @@ def init_file(
 ) -> str:
     """`kubeadm-init.yaml` of the control plane that may initialize the cluster."""
     init = {
-        "apiVersion": API_VERSION,
+        "apiVersion": _API_VERSION,
         "kind": "InitConfiguration",
         "nodeRegistration": registration.document(),
         "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": ports.API},
@@ -226,7 +217,7 @@ def init_file(
 def join_file(registration: Registration, *, control_plane: bool) -> str:
     """`kubeadm-join.yaml`. The credentials are in the discovery file, not here."""
     document: Document = {
-        "apiVersion": API_VERSION,
+        "apiVersion": _API_VERSION,
         "kind": "JoinConfiguration",
         "nodeRegistration": registration.document(),
         "discovery": {"file": {"kubeConfigPath": DISCOVERY_FILE}},
@@ -236,113 +227,6 @@ def join_file(registration: Registration, *, control_plane: bool) -> str:
             "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": ports.API}
         }
     return dump(document)
-
-
-def audit_policy(custom: Mapping[str, Any] | None) -> str:
-    """The audit policy: metadata of requests without bodies, which may hold secrets; no noise."""
-    if custom is not None:
-        return dump(custom)
-    return dump(
-        {
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            "omitStages": ["RequestReceived"],
-            "rules": [
-                {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
-                {
-                    "level": "None",
-                    "resources": [
-                        {"group": "coordination.k8s.io", "resources": ["leases"]},
-                        {"group": "", "resources": ["events"]},
-                        {"group": "events.k8s.io", "resources": ["events"]},
-                    ],
-                },
-                {
-                    "level": "None",
-                    "users": ["system:kube-proxy", "system:apiserver"],
-                    "verbs": ["get", "list", "watch"],
-                },
-                {
-                    "level": "None",
-                    "userGroups": ["system:nodes"],
-                    "verbs": ["get", "list", "watch"],
-                },
-                {"level": "Metadata"},
-            ],
-        }
-    )
-
-
-def encryption_providers(generation: int, *, encrypt: bool) -> Sequence[str]:
-    """Names of what the API servers have in the end, in their order: the first one writes.
-
-    Secrets stay readable when encryption is switched on or off.
-    """
-    both = (encryption_key_name(generation), "identity")
-    return both if encrypt else both[::-1]
-
-
-def encryption_key_name(generation: int) -> str:
-    """The name that a Secret in etcd begins with, after `k8s:enc:secretbox:v1:`.
-
-    From the second one on, base64 of all that is a whole number of characters: the node scripts
-    look for it.
-    """
-    return "key1" if generation == 1 else f"key{generation:02d}"
-
-
-def encryption_configuration(keys: Sequence[str], *, encrypt: bool) -> str:
-    """Encryption of Secrets at rest: `encryption_providers`, then the older keys.
-
-    `keys` are base64, that of the first generation first. Each provider is a line, for the node
-    scripts, which write the file that the API server reads.
-    """
-    providers: dict[str, Document] = {"identity": {"identity": {}}}
-    for generation, key in enumerate(keys, start=1):
-        name = encryption_key_name(generation)
-        providers[name] = {"secretbox": {"keys": [{"name": name, "secret": key}]}}
-    first = encryption_providers(len(keys), encrypt=encrypt)
-    older = [name for name in reversed(providers) if name not in first]
-    return ENCRYPTION_HEAD + "".join(
-        f"  - {json.dumps(providers[name])}\n" for name in (*first, *older)
-    )
-
-
-def admission_configuration(pod_security: str) -> str:
-    """Pod Security for the namespaces whose labels say none; kube-system runs what nodes need."""
-    return dump(
-        {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "AdmissionConfiguration",
-            "plugins": [
-                {
-                    "name": "PodSecurity",
-                    "configuration": {
-                        "apiVersion": "pod-security.admission.config.k8s.io/v1",
-                        "kind": "PodSecurityConfiguration",
-                        "defaults": {"enforce": pod_security},
-                        "exemptions": {"namespaces": ["kube-system"]},
-                    },
-                }
-            ],
-        }
-    )
-
-
-def authentication_configuration(oidc: Oidc | None) -> str:
-    """Logins: people by OpenID Connect; without a login, the API answers about its health only."""
-    return dump(
-        {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "AuthenticationConfiguration",
-            "jwt": [] if oidc is None else [_oidc_authenticator(oidc)],
-            # The kubelets' probes and every HAProxy ask.
-            "anonymous": {
-                "enabled": True,
-                "conditions": [{"path": path} for path in ("/livez", "/readyz", "/healthz")],
-            },
-        }
-    )
 
 
 def taints_text(taints: Iterable[Taint]) -> str:
@@ -362,23 +246,3 @@ def _etcd_arguments(cluster: Cluster) -> dict[str, object]:
         "quota-backend-bytes": etcd.quota_backend_bytes,
         "listen-metrics-urls": f"http://{metrics_address(cluster)}:{ports.ETCD_METRICS}",
     }
-
-
-def _oidc_authenticator(oidc: Oidc) -> Document:
-    issuer: Document = {"url": oidc.issuer_url, "audiences": [oidc.client_id]}
-    if oidc.ca_certificate is not None:
-        issuer["certificateAuthority"] = oidc.ca_certificate
-    claims = {
-        "username": {"claim": oidc.username_claim, "prefix": _prefix(oidc)},
-        "groups": {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix},
-    }
-    return {"issuer": issuer, "claimMappings": claims}
-
-
-def _prefix(oidc: Oidc) -> str:
-    """The prefix of user names: empty and `-` mean what they mean to `--oidc-username-prefix`."""
-    if oidc.username_prefix == "-":
-        return ""
-    if not oidc.username_prefix and oidc.username_claim != "email":
-        return f"{oidc.issuer_url}#"
-    return oidc.username_prefix

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from addons.cloud_conf import CloudConfig
-from components import kubeadm
+from components import api_server_files, kubeadm
 from components.pki import Pki
 from config.models.cluster import Cluster
 from config.models.machines import Taint
@@ -66,13 +66,15 @@ def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]
     """The files that the API server reads in /etc/kubernetes, most of them below `etc/`."""
     files: dict[str, pulumi.Input[str]] = {
         "encryption.yaml": pulumi.Output.all(*pki.encryption_keys).apply(
-            lambda keys: kubeadm.encryption_configuration(keys, encrypt=cluster.encryption_at_rest)
+            lambda keys: api_server_files.encryption_configuration(
+                keys, encrypt=cluster.encryption_at_rest
+            )
         ),
-        "etc/authentication.yaml": kubeadm.authentication_configuration(cluster.oidc),
-        "etc/admission.yaml": kubeadm.admission_configuration(cluster.pod_security),
+        "etc/authentication.yaml": api_server_files.authentication_configuration(cluster.oidc),
+        "etc/admission.yaml": api_server_files.admission_configuration(cluster.pod_security),
     }
     if cluster.audit_log.enabled:
-        files["etc/audit-policy.yaml"] = kubeadm.audit_policy(cluster.audit_log.policy)
+        files["etc/audit-policy.yaml"] = api_server_files.audit_policy(cluster.audit_log.policy)
     return files
 
 

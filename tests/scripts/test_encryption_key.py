@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import yaml
 
-from components.kubeadm import encryption_configuration
+from components.api_server_files import encryption_configuration
 from tests.scripts.conftest import COMMON, Machine, Result
 
 FILE = "etc/kubernetes/encryption/configuration.yaml"

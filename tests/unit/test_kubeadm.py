@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components import kubeadm
+from components import api_server_files, kubeadm
 from config.load import load
 from config.models.machines import Taint
 from tests.unit.engine import MINIMAL
@@ -91,7 +91,7 @@ def test_the_audit_log_can_be_switched(enabled: bool) -> None:
 def authentication(**oidc: str) -> dict[str, Any]:
     settings = {"issuerUrl": "https://sso.example.org", "clientId": "k8s", **oidc}
     cluster = load({**MINIMAL, "oidc": settings if oidc else None}, "demo")
-    text = kubeadm.authentication_configuration(cluster.oidc)
+    text = api_server_files.authentication_configuration(cluster.oidc)
     document: dict[str, Any] = documents(text)["AuthenticationConfiguration"]
     return document
 
@@ -125,7 +125,7 @@ def test_prefixes_of_users_mean_what_the_api_servers_flag_means(
 
 @pytest.mark.parametrize("level", ["baseline", "restricted"])
 def test_namespaces_that_say_nothing_have_the_level_of_the_configuration(level: str) -> None:
-    text = kubeadm.admission_configuration(level)
+    text = api_server_files.admission_configuration(level)
     [plugin] = documents(text)["AdmissionConfiguration"]["plugins"]
     assert plugin["name"] == "PodSecurity"
     assert plugin["configuration"]["defaults"]["enforce"] == level
@@ -198,7 +198,9 @@ def test_a_threshold_of_the_user_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("encrypt", [True, False])
 def test_secrets_stay_readable_when_their_encryption_is_switched(encrypt: bool) -> None:
-    [document] = documents(kubeadm.encryption_configuration(["a2V5"], encrypt=encrypt)).values()
+    [document] = documents(
+        api_server_files.encryption_configuration(["a2V5"], encrypt=encrypt)
+    ).values()
     providers = [list(each) for each in document["resources"][0]["providers"]]
     assert providers == (
         [["secretbox"], ["identity"]] if encrypt else [["identity"], ["secretbox"]]
@@ -207,7 +209,7 @@ def test_secrets_stay_readable_when_their_encryption_is_switched(encrypt: bool) 
 
 @pytest.mark.parametrize("encrypt", [True, False])
 def test_what_older_keys_have_encrypted_stays_readable(encrypt: bool) -> None:
-    text = kubeadm.encryption_configuration(["one", "two", "three"], encrypt=encrypt)
+    text = api_server_files.encryption_configuration(["one", "two", "three"], encrypt=encrypt)
     [document] = documents(text).values()
     [resource] = document["resources"]
     assert resource["resources"] == ["secrets"]
@@ -219,13 +221,13 @@ def test_what_older_keys_have_encrypted_stays_readable(encrypt: bool) -> None:
     first = [newest, {"name": "identity"}]
     older = [{"name": "key02", "secret": "two"}, {"name": "key1", "secret": "one"}]
     assert keys == [*(first if encrypt else reversed(first)), *older]
-    names = kubeadm.encryption_providers(3, encrypt=encrypt)
+    names = api_server_files.encryption_providers(3, encrypt=encrypt)
     assert [each["name"] for each in keys[:2]] == list(names)
 
 
 def test_the_beginning_of_what_a_later_key_has_encrypted_is_whole_in_base64() -> None:
     for generation in (2, 9, 10, 99):
-        begin = f"k8s:enc:secretbox:v1:{kubeadm.encryption_key_name(generation)}:"
+        begin = f"k8s:enc:secretbox:v1:{api_server_files.encryption_key_name(generation)}:"
         assert len(begin) % 3 == 0, generation
 
 
@@ -241,5 +243,5 @@ def test_the_api_server_sees_a_file_that_takes_the_place_of_another() -> None:
 
 
 def test_the_audit_log_never_holds_the_body_of_a_secret() -> None:
-    policy = documents(kubeadm.audit_policy(None))["Policy"]
+    policy = documents(api_server_files.audit_policy(None))["Policy"]
     assert {rule["level"] for rule in policy["rules"]} == {"None", "Metadata"}

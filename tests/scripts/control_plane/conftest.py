@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.kubeadm import encryption_configuration
+from components.api_server_files import encryption_configuration
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, CA, COMMON, STORE, Machine, Result
 
 CONFIG = "var/lib/kubelet/config.yaml"
