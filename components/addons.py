@@ -229,11 +229,10 @@ class Addons(pulumi.ComponentResource):
             )
         if settings.kured.enabled:
             prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
-            addresses = cluster.addresses.control_planes[: cluster.control_plane_count]
             kured.install(
                 installer,
                 settings.kured,
-                control_planes=[str(address) for address in addresses],
+                control_planes=[str(address) for address in cluster.control_plane_addresses],
                 prometheus_url=prometheus,
                 after=after_monitoring,
             )

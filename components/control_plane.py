@@ -251,7 +251,7 @@ class ControlPlane(pulumi.ComponentResource):
 
 def control_plane_addresses(cluster: Cluster) -> str:
     """`CONTROL_PLANES` of the scripts that ask all of them."""
-    return " ".join(map(str, cluster.addresses.control_planes[: cluster.control_plane_count]))
+    return " ".join(map(str, cluster.control_plane_addresses))
 
 
 def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:

@@ -53,9 +53,7 @@ def _same_external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     wanted = cluster.control_plane.etcd_volume
-    names = (
-        f"{cluster.node_name('control-plane', i)}-etcd" for i in range(cluster.control_plane_count)
-    )
+    names = cluster.etcd_volume_names
     sizes = {name: facts.volumes[name] for name in names if name in facts.volumes}
     types = {n: facts.types_of_volumes[n] for n in sizes if n in facts.types_of_volumes}
     if wanted is not None:

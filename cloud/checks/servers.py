@@ -119,10 +119,7 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
                 "An update does not repair it; stop it if it ever ran (openstack server stop "
                 f"{server.name}), and replace it: pulumi up --replace '**:Instance::{server.name}'"
             )
-    names = [
-        f"{cluster.node_name('control-plane', i)}-etcd" for i in range(cluster.control_plane_count)
-    ]
-    for volume in sorted({*names} & facts.volumes_in_error):
+    for volume in sorted({*cluster.etcd_volume_names} & facts.volumes_in_error):
         yield (
             f"the volume {volume} is in the state error, and no update repairs it; if it has never "
             f"held etcd's data: openstack volume delete {volume}, then pulumi up --refresh"

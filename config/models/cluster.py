@@ -1,7 +1,7 @@
 """The configuration of one cluster: every key, and values that follow from several of them."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network, collapse_addresses
+from ipaddress import IPv4Address, IPv4Network, collapse_addresses
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -214,6 +214,18 @@ class Cluster(Settings):
         groups |= {pool.name: pool.count for pool in self.pools}
         made = [self.node_name(group, i) for group, count in groups.items() for i in range(count)]
         return [*made, *(machine.name for pool in self.pools for machine in pool.machines)]
+
+    @property
+    def control_plane_addresses(self) -> tuple[IPv4Address, ...]:
+        """The addresses of the control planes that there are."""
+        return self.addresses.control_planes[: self.control_plane_count]
+
+    @property
+    def etcd_volume_names(self) -> list[str]:
+        """The names that etcd's volumes have, if there are any."""
+        return [
+            f"{self.node_name('control-plane', i)}-etcd" for i in range(self.control_plane_count)
+        ]
 
     @property
     def gateway_servers(self) -> Servers:

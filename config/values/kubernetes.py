@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 import versions
-from config.values.text import matches
+from config.values.text import matches, text_of_boolean
 
 # As package names have it, without leading zeros.
 _VERSION = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
@@ -72,10 +72,6 @@ def _timeout(duration: str) -> str:
     return duration
 
 
-def _flag(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
 def _without_type(fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     if named := {"apiVersion", "kind"} & fields.keys():
         raise ValueError(f"must not set {' and '.join(sorted(named))}; the program sets them")
@@ -122,7 +118,9 @@ ArgumentName = Annotated[
     ),
 ]
 ArgumentValue = Annotated[
-    str, BeforeValidator(_flag), matches(r"[ -~]*", "must be one line of ASCII characters")
+    str,
+    BeforeValidator(text_of_boolean),
+    matches(r"[ -~]*", "must be one line of ASCII characters"),
 ]
 Arguments = Mapping[ArgumentName, ArgumentValue]
 ComponentConfig = Annotated[Mapping[str, JsonValue], AfterValidator(_without_type)]

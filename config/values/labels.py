@@ -5,6 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from config.values.text import text_of_boolean
+
 # k8s.io/apimachinery/pkg/util/validation: a qualified name, and a label value.
 _PART = r"[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(_PART)
@@ -33,10 +35,5 @@ def _value(value: str) -> str:
     return value
 
 
-def _text_of_boolean(value: object) -> object:
-    # `pulumi config set --path worker.labels.gpu true` stores a boolean; a label is text.
-    return str(value).lower() if isinstance(value, bool) else value
-
-
 QualifiedName = Annotated[str, AfterValidator(_key)]
-LabelValue = Annotated[str, BeforeValidator(_text_of_boolean), AfterValidator(_value)]
+LabelValue = Annotated[str, BeforeValidator(text_of_boolean), AfterValidator(_value)]

@@ -19,6 +19,11 @@ def matches(pattern: str, problem: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def text_of_boolean(value: object) -> object:
+    """The text that was meant by a boolean, which `pulumi config set --path` makes of `true`."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _one_line(text: str) -> str:
     if any(category(each) in _BREAKS for each in text):
         raise ValueError("must not contain line breaks or other control characters")
