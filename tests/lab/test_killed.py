@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from lab.backend import STACKS
 from lab.errors import LabError
 from lab.stack import PROJECT_NAME
 from tests.lab import kills
-from tests.lab.cluster import Cluster, left_in_project, openstack
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.smoke.live import until
 
 # Each update continues from what the one before has left, so together they reach the network, the
@@ -85,11 +83,12 @@ def paused_update() -> Iterator[None]:
     # It notes its beginning just after that.
     time.sleep(1)
     update = json.loads(lock.read_text())["pid"]
-    os.kill(update, signal.SIGSTOP)
+    # It is a number of the lab's own.
+    run("kill", "-STOP", str(update))
     try:
         yield
     finally:
-        os.kill(update, signal.SIGCONT)
+        run("kill", "-CONT", str(update))
 
 
 def test_what_a_request_that_failed_has_made_all_the_same_is_deleted(cluster: Cluster) -> None:
