@@ -21,8 +21,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from commands.login import Login, RefusedError, StrangerError, UnreachableError
 from commands.private_file import private_folder
+from commands.ssh_login import RefusedError, SshLogin, StrangerError, UnreachableError
 
 
 class Server:
@@ -59,14 +59,14 @@ class Server:
             "sshd_config, then run pulumi up"
         )
 
-    def _install(self, login: Login) -> None:
+    def _install(self, login: SshLogin) -> None:
         login.run(os.environ["FOLDER"], command=os.environ["COMMAND"])
 
-    def _login(self, name: str, host_keys: Sequence[str]) -> Login:
+    def _login(self, name: str, host_keys: Sequence[str]) -> SshLogin:
         folder = self._folder / name
         folder.mkdir()
         shown = {"host_key": "\n".join(key.strip() for key in host_keys)}
-        return Login({**self._machine, **shown}, self._keys, folder)
+        return SshLogin({**self._machine, **shown}, self._keys, folder)
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from commands.login import Login, RefusedError, StrangerError, UnreachableError
 from commands.private_file import private_folder
+from commands.ssh_login import RefusedError, SshLogin, StrangerError, UnreachableError
 
 # Adds the lines that are missing. A power cut leaves the old file or the new one.
 _ACCEPT = """\
@@ -44,14 +44,14 @@ done
 """
 
 
-def accept(login: Login, public: Sequence[str]) -> None:
+def accept(login: SshLogin, public: Sequence[str]) -> None:
     """Have the machine accept these keys, and make sure that the newest works."""
     keys = " ".join(map(shlex.quote, public))
     login.run(_ACCEPT.replace("{keys}", keys))
     login.run("true\n", newest_only=True)
 
 
-def only(login: Login, public: Sequence[str]) -> None:
+def only(login: SshLogin, public: Sequence[str]) -> None:
     """Have the machine refuse these keys, and make sure that it does.
 
     Raises:
@@ -73,7 +73,7 @@ def main() -> None:
     """Do what the argument says on the machine that the environment names."""
     machine, keys = (json.loads(os.environ[name]) for name in ("MACHINE", "KEYS"))
     with private_folder() as folder:
-        login = Login(machine, keys, folder)
+        login = SshLogin(machine, keys, folder)
         try:
             match sys.argv[1:]:
                 case ["accept"]:

@@ -18,8 +18,8 @@ from components.kubeadm_files import (
     kubeadm_files,
     kubernetes_files,
 )
-from components.login import copy_scripts
 from components.machine import Machine, MachineArgs, server_group
+from components.machine_login import copy_scripts
 from components.node import Node, NodeArgs, NodeContext, known_hosts
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns

@@ -9,9 +9,9 @@ import pulumi_openstack as openstack
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.login import MachineLogin, copy_scripts
 from components.machine import Machine, MachineArgs, server_group
 from components.machine_folder import proxy_files, reboot_variables
+from components.machine_login import MachineLogin, copy_scripts
 from components.packing import environment_file, scripts
 from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns

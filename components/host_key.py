@@ -9,7 +9,7 @@ import pulumi
 
 from components.context import Context
 from components.key_pair import KeyPair
-from components.login import MachineLogin, login_command
+from components.machine_login import MachineLogin, login_command
 from components.packing import pack, scripts
 from components.ssh import loader
 

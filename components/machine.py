@@ -13,7 +13,7 @@ from components.context import Context
 from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
 from components.image import newest_image
 from components.key_pair import KeyPair
-from components.login import MachineLogin
+from components.machine_login import MachineLogin
 from components.pki import OneTimeHostKey, permanent_host_keys
 from components.ssh import Script, ScriptSource, SshTarget, connection
 from components.ssh_key import accept_ssh_key

@@ -11,8 +11,8 @@ import pulumi
 from cloud.login import login_variables
 from components.context import Context
 from components.gateway import Gateway
-from components.login import MachineLogin
 from components.machine_folder import node_files
+from components.machine_login import MachineLogin
 from components.packing import environment_file, together
 from components.ssh import (
     CommandOnDelete,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pulumi
 
 from components.context import Context
-from components.login import MachineLogin, login_command
+from components.machine_login import MachineLogin, login_command
 
 
 def accept_ssh_key(

@@ -11,8 +11,8 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
-from components.login import MachineLogin, copy_scripts
 from components.machine import Machine, MachineArgs, server_group
+from components.machine_login import MachineLogin, copy_scripts
 from components.node import Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns
 from components.ssh import SshTarget

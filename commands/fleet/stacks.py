@@ -18,7 +18,7 @@ from commands.pulumi_cli import backend_url, pulumi
 Locks = Mapping[str, str]
 
 # The state of a stack in a folder, next to copies of it and attributes.
-_STATE = re.compile(r"(.+?)\.json(?:\.gz)?")
+_STATE = re.compile(r"(.+?)\.json(?:\.gz|\.zst)?")
 # How many signs of an update to name.
 _SHOWN = 3
 _NAMESPACE = "kubernetes:core/v1:Namespace"

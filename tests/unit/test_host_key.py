@@ -67,8 +67,8 @@ class Server:
         }
         program = (
             "import sys; from commands import host_key; "
-            "host_key.Login.run.retry.wait = lambda state: 0; "
-            "host_key.Login.run.retry.stop = lambda state: state.attempt_number == 2; "
+            "host_key.SshLogin.run.retry.wait = lambda state: 0; "
+            "host_key.SshLogin.run.retry.stop = lambda state: state.attempt_number == 2; "
             f"sys.argv = ['host_key', {verb!r}]; host_key.main()"
         )
         return subprocess.run(

@@ -67,7 +67,7 @@ class Machine:
         }
         program = (
             "import sys; from commands import ssh_key; "
-            "tried = (ssh_key.Login.run.retry, ssh_key.Login.accepts_an_older_key.retry); "
+            "tried = (ssh_key.SshLogin.run.retry, ssh_key.SshLogin.accepts_an_older_key.retry); "
             "[setattr(each, 'wait', lambda state: 0) for each in tried]; "
             "[setattr(each, 'stop', lambda state: state.attempt_number == 2) for each in tried]; "
             f"sys.argv = ['ssh_key', {verb!r}]; ssh_key.main()"

@@ -44,7 +44,7 @@ class StrangerError(Exception):
     """The machine, or its gateway, shows none of the host keys."""
 
 
-class Login:
+class SshLogin:
     """One machine, which accepts one of these private keys, the newest first.
 
     `machine` has name, address, port, user, host_key (more than one: a line each), and `via`, the
