@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from components import left_kubeconfigs
 from tests.unit.engine import Run, run
 from tests.unit.fleet import Fleet
 from tests.unit.http_servers import certificate
+
+
+@pytest.fixture(scope="session", autouse=True)
+def left_kubeconfigs_stay() -> Iterator[None]:
+    """Keep the end of the tests from looking for the kubeconfigs of clusters that never were."""
+    yield
+    atexit.unregister(left_kubeconfigs.remove)
 
 
 @pytest.fixture(scope="session")
