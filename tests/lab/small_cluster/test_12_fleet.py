@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import time
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from lab import image, settings
+from lab.backend import STACKS
 from lab.errors import LabError
+from lab.stack import PROJECT_NAME
 from tests.lab.cluster import Cluster, openstack, run
 from tests.lab.kubeconfigs import may_do_everything
 from tests.smoke.live import until
@@ -36,6 +39,26 @@ def test_the_fleet_lists_the_cluster_and_opens_its_machines(cluster: Cluster) ->
     assert may_do_everything(made)
     for machine in ("small-gateway-0", "small-control-plane-0", "small-worker-0"):
         assert cluster.fleet("ssh", "small", machine, "hostname").strip() == machine
+
+
+def test_ten_clusters_are_listed_in_half_a_minute(cluster: Cluster) -> None:
+    """Ten stacks, each of which is this cluster."""
+    states = STACKS / ".pulumi/stacks" / PROJECT_NAME
+    state = (states / "small.json").read_text()
+    copies = [states / f"small-{number}.json" for number in range(2, 11)]
+    try:
+        for copy in copies:
+            copy.write_text(state.replace("urn:pulumi:small::", f"urn:pulumi:{copy.stem}::"))
+        began = time.monotonic()
+        listed = json.loads(cluster.fleet("list", "--output", "json", statuses=(0, 1)))
+        taken = time.monotonic() - began
+    finally:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+    ready = [each["ready"] for each in listed if each["name"].startswith("small")]
+    assert ready == [2] * 10
+    print(f"{taken:.1f} s")
+    assert taken < 30
 
 
 def test_the_fleet_shows_the_newest_backup(cluster: Cluster) -> None:
