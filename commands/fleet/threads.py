@@ -32,6 +32,7 @@ def of_each(
     ask: Callable[[str], Result],
     console: Console,
     *,
+    title: str = "Asking the clusters",
     at_a_time: int = AT_A_TIME,
 ) -> list[Result]:
     """Ask about all stacks at the same time; returns the answers in this order.
@@ -42,7 +43,7 @@ def of_each(
         asked = {pool.submit(ask, stack): stack for stack in stacks}
         done = track(
             as_completed(asked),
-            "Asking the clusters",
+            title,
             len(asked),
             console=console,
             transient=True,

@@ -13,10 +13,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import track
 
 from commands.errors import CommandError
 from commands.fleet import health
@@ -30,13 +28,12 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
-from commands.fleet.threads import threads
+from commands.fleet.threads import Result, of_each, threads
 from commands.previews import AT_A_TIME, PreviewError, changes
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, last_update, pulumi
 
 _KEY = "kubernetesVersion"
-Result = TypeVar("Result")
 
 
 class UpgradeError(CommandError):
@@ -108,15 +105,21 @@ def _of_each(
     stacks: Sequence[str], title: str, console: Console, act: Callable[[str], Result]
 ) -> Mapping[str, Result]:
     """The result for each stack, before anything is changed."""
-    found, problems = {}, []
-    with threads(AT_A_TIME) as pool:
-        begun = {stack: pool.submit(act, stack) for stack in stacks}
-        quiet = not console.is_terminal
-        for stack in track(stacks, title, console=console, transient=True, disable=quiet):
-            try:
-                found[stack] = begun[stack].result()
-            except (PreviewError, PulumiError, UpgradeError) as error:
-                problems.append(f"{stack}: {str(error).strip()}")
+    found: dict[str, Result] = {}
+    problems: list[str] = []
+
+    def attempt(stack: str) -> Result | Exception:
+        try:
+            return act(stack)
+        except (PreviewError, PulumiError, UpgradeError) as error:
+            return error
+
+    results = of_each(stacks, attempt, console, title=title, at_a_time=AT_A_TIME)
+    for stack, result in zip(stacks, results, strict=True):
+        if isinstance(result, Exception):
+            problems.append(f"{stack}: {str(result).strip()}")
+        else:
+            found[stack] = result
     if problems:
         raise UpgradeError("\n".join([*problems, "nothing was changed"]))
     return found

@@ -89,9 +89,10 @@ def _recover_failed(state: State) -> int:
     requested = state.planned()
     time.sleep(_SETTLE)
     found = _orphaned(state, requested)
-    _delete([each for each in found if each.created is not None and each.created >= since])
+    new = [each for each in found if each.created is not None and each.created >= since]
+    _delete(new)
     for each in found:
-        if each.created is None or each.created < since:
+        if each not in new:
             print(f"exists, but is not in the state: {each}; `commands.recover` may delete it")
     return 0
 
