@@ -32,9 +32,9 @@ def main() -> int:
     arguments = _arguments()
     state = State(stack=arguments.stack, config_file=arguments.config_file)
     try:
-        return (
-            _recover_failed(state) if arguments.unattended else _recover(state, yes=arguments.yes)
-        )
+        if arguments.unattended:
+            return _recover_failed(state)
+        return _recover(state, yes=arguments.yes, all_planned=arguments.without_checkpoints)
     except PreviewError as error:
         print(f"nothing was deleted, because the preview fails: {error}", file=sys.stderr)
         return 1
@@ -46,7 +46,7 @@ def main() -> int:
         return 130
 
 
-def _recover(state: State, *, yes: bool) -> int:
+def _recover(state: State, *, yes: bool, all_planned: bool) -> int:
     unlock = f"Remove the lock of {state.name}? No other run may be at work on it."
     if not agreed(unlock, yes=yes):
         return 1
@@ -57,10 +57,8 @@ def _recover(state: State, *, yes: bool) -> int:
         print(f"was being created: {begun.name} ({begun.kind})")
     if state.begun:
         requested = state.begun
-    elif state.failed_since:
-        print(
-            "the last update failed: looking for what the next one would create and exists already"
-        )
+    elif all_planned or state.failed_since:
+        print("looking for what the next update would create and exists already")
         requested = state.planned()
     else:
         print("nothing was being created: run `pulumi up`")
@@ -118,6 +116,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stack", help="the stack; default: the selected one")
     parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--without-checkpoints",
+        action="store_true",
+        help="the killed update ran with PULUMI_SKIP_CHECKPOINTS, so the state does not say what it"
+        " was creating",
+    )
     parser.add_argument(
         "--unattended",
         action="store_true",

@@ -10,6 +10,8 @@ told apart: by the cluster's mark, its security groups, its members or its addre
 
 from __future__ import annotations
 
+import json
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 # A resource's inputs, as the state holds them.
 Inputs = Mapping[str, Any]
+# What a preview has in place of a value that it does not know.
+_UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # Seconds for Nova to delete a server; only then is its port free again.
 _SERVER_SECONDS = 300
 
@@ -47,7 +51,8 @@ def find(
 ) -> list[OrphanedResource]:
     """Resources that match `inputs` and whose id is not among `known`.
 
-    A kind that is not OpenStack's has none.
+    A kind that is not OpenStack's has none, nor has one whose place, such as its network, is not
+    known yet.
 
     Args:
         cloud: a connection to the project of the cluster.
@@ -56,8 +61,27 @@ def find(
         known: ids of this kind that the state holds.
     """
     finder = FINDERS.get(kind)
+    if finder is None:
+        return []
     ids = set(known)
-    return [orphan for orphan in finder(cloud, inputs) if orphan.id not in ids] if finder else []
+    try:
+        return [orphan for orphan in finder(cloud, _Known(inputs)) if orphan.id not in ids]
+    except _UnknownError:
+        return []
+
+
+class _UnknownError(Exception):
+    """A preview does not know this value."""
+
+
+class _Known(UserDict[str, Any]):
+    """Inputs, some of which a preview may not know: they raise an `_UnknownError`."""
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401
+        value = super().__getitem__(key)
+        if _UNKNOWN in json.dumps(value):
+            raise _UnknownError
+        return value
 
 
 def _orphaned(

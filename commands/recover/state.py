@@ -16,8 +16,6 @@ from commands.pulumi_cli import PulumiError, last_update, pulumi
 
 _PROVIDER = "openstack:"
 _CREATIONS = ("create", "create-replacement")
-# What a preview has in place of a value that it does not know.
-_UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # Pulumi Cloud refuses to cancel what is over. There, the lock of a run that was killed ends by
 # itself after some minutes; what it was creating remains pending.
 _NO_LOCK = ("has already completed", "has never been updated")
@@ -83,15 +81,13 @@ class State:
         )
 
     def planned(self) -> list[Begun]:
-        """The resources that the next update would create, and the last one may have requested.
+        """The resources that the next update would create.
 
         Raises:
             PreviewError: if the update would be refused.
         """
         steps = preview(*self._arguments, *self._config_file)["steps"]
-        created = [Begun.of(step["newState"]) for step in steps if step["op"] in _CREATIONS]
-        # What the others need is not there: they cannot have been requested.
-        return [each for each in created if _UNKNOWN not in json.dumps(each.inputs)]
+        return [Begun.of(step["newState"]) for step in steps if step["op"] in _CREATIONS]
 
     @property
     def known(self) -> Mapping[str, set[str]]:

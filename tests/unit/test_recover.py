@@ -21,6 +21,7 @@ from commands.recover.__main__ import main
 from commands.recover.state import State
 from tests.unit.engine import CLUSTER_ID, run
 
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SERVER = "openstack:compute/instance:Instance"
 RULE = "openstack:networking/secGroupRule:SecGroupRule"
 # What a killed run had requested, and the ID of its cluster.
@@ -35,6 +36,7 @@ class Cloud:
     def __init__(self) -> None:
         self.deleted: list[str] = []
         self.asked: list[str] = []
+        self.answers: dict[str, Any] = {}
         self.created_at: str | None = None
         self.compute = self
         self.network = self
@@ -248,9 +250,10 @@ def failed(monkeypatch: pytest.MonkeyPatch) -> Cloud:
         "stack export": {"deployment": {"resources": [{"type": SERVER, "id": "old"}]}},
         "preview": {
             "steps": [
-                step("create", "demo-worker-1"),
+                # Its port may have been created by then, and is not known to the preview.
+                step("create", "demo-worker-1", networks=[{"port": UNKNOWN}]),
                 step("same", "demo-worker-2", name="demo-worker-2"),
-                step("create", "demo-worker-3", network="04da6b54-80e4-46f7-96ec-b56ff0331ba9"),
+                step("create", "demo-worker-3", metadata={"cluster": UNKNOWN}),
             ]
         },
     }
@@ -261,11 +264,22 @@ def failed(monkeypatch: pytest.MonkeyPatch) -> Cloud:
         cloud.asked.append(words[0])
         return json.dumps(answers[" ".join(words[: 2 if words[0] == "stack" else 1])])
 
+    cloud.answers = answers
     _fake_cli(monkeypatch, pulumi)
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
     monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
     return cloud
+
+
+@pytest.mark.parametrize(("option", "deleted"), [([], []), (["--without-checkpoints"], ["new"])])
+def test_after_a_killed_update_without_checkpoints_all_that_is_planned_is_searched_for(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, option: list[str], deleted: list[str]
+) -> None:
+    failed.answers["stack history"] = [{"result": "succeeded"}]
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo", *option])
+    assert main() == 0
+    assert failed.deleted == deleted
 
 
 def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_for(
