@@ -83,9 +83,10 @@ class Cluster:
         assert update.returncode == 0, f"failed before it was killed:\n{log.read_text()}"
         return False
 
-    def recover(self) -> str:
+    def recover(self, *options: str) -> str:
         """Run `commands.recover`, as an operator does after that; returns its output."""
-        return self.command("recover", "--yes", "--config-file", str(self.stack.config_file))
+        config_file = str(self.stack.config_file)
+        return self.command("recover", "--yes", "--config-file", config_file, *options)
 
     def command(self, name: str, *arguments: str) -> str:
         """Run one of `commands` on this stack; returns its output."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -55,6 +56,22 @@ def test_the_next_update_continues_wherever_one_was_killed(cluster: Cluster, see
         print(f"{ended}:\n{cluster.recover()}")
     cluster.up()
     assert cluster.nodes() == {"killed-control-plane-0": True, "killed-worker-0": True}
+
+
+@kills.SEEDED
+def test_an_update_that_is_killed_without_checkpoints_is_continued_too(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """As for hundreds of new workers at once: the state is written only at the end."""
+    seconds = kills.moment(random.Random(seed), 8, 40)
+    with monkeypatch.context() as patched:
+        patched.setenv("PULUMI_SKIP_CHECKPOINTS", "true")
+        ended = "killed" if cluster.killed_up(seconds, workerCount=3) else "faster"
+    print(f"{ended} after {seconds} s:\n{cluster.recover('--without-checkpoints')}")
+    cluster.up()
+    assert all(cluster.nodes().values())
+    assert len(cluster.nodes()) == 1 + 3
+    cluster.up(workerCount=1)
 
 
 def test_nothing_was_made_twice(cluster: Cluster) -> None:
