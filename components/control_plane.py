@@ -180,8 +180,8 @@ class ControlPlane(pulumi.ComponentResource):
         login = machine.login(via=context.gateway.ssh)
         keys = machine.take_newest_keys(login, after=context.gateway.ready)
         copied = copy_scripts(login, after=keys, opts=self._child)
-        size = cluster.control_plane.etcd_volume
-        volume = None if size is None else machine.volume("etcd", size.size, size.type)
+        settings = cluster.control_plane.etcd_volume
+        volume = None if settings is None else machine.etcd_volume(settings)
         volumes = [] if volume is None else [volume]
         return Node(
             context,

@@ -9,6 +9,7 @@ import pulumi
 from cloud.login import login_variables
 from components.context import Context
 from components.control_plane import ControlPlane
+from components.rollout import also
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 
@@ -43,7 +44,7 @@ def protect(
         # Nothing reads it, and it must never change.
         input=cluster.cluster_name,
         opts=pulumi.ResourceOptions(
-            depends_on=objects.apply(lambda found: [*components, *found]),
+            depends_on=also(objects, *components),
             protect=cluster.deletion_protection,
         ),
     )

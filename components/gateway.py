@@ -8,12 +8,12 @@ import pulumi
 import pulumi_openstack as openstack
 
 from components.context import Context
+from components.host_key import permanent_host_keys
 from components.key_pair import KeyPair
 from components.machine import Machine, MachineArgs, server_group
 from components.machine_folder import proxy_files, reboot_variables
 from components.machine_login import MachineLogin, copy_scripts
 from components.packing import environment_file, scripts
-from components.pki import permanent_host_keys
 from components.rollout import MachineOutput, Turns
 from components.ssh import (
     CommandOnDelete,

@@ -1,20 +1,69 @@
-"""The rotation of SSH host keys: servers show the new one, and later no other."""
+"""SSH host keys of servers: made, shown, and retired."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
+import pulumi_tls as tls
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from components.context import Context
-from components.key_pair import KeyPair
+from components.key_pair import KeyPair, numbered
 from components.machine_login import MachineLogin, login_command
 from components.packing import pack, scripts
 from components.ssh import loader
 
 # Seconds for the host key, which takes one: the machine has booted when it begins.
 HOST_KEY_SECONDS = 300
+# In turn, one for each generation.
+_CURVES = ("P256", "P384")
+
+
+def permanent_host_keys(
+    name: str, generations: int, opts: pulumi.ResourceOptions
+) -> Sequence[KeyPair]:
+    """The SSH host keys of a machine, OpenSSH's formats: the first generation first.
+
+    The one-time key is of another type, and each generation's curve is another one than that of the
+    generation before. So sshd offers what belongs to two of them at a time, and each connection
+    asks for the one that it means.
+    """
+    return [
+        KeyPair(key.public_key_openssh, key.private_key_openssh)
+        for generation in range(1, generations + 1)
+        for key in [
+            tls.PrivateKey(
+                f"{name}-{numbered('host-key', generation)}",
+                algorithm="ECDSA",
+                ecdsa_curve=_CURVES[(generation - 1) % len(_CURVES)],
+                opts=opts,
+            )
+        ]
+    ]
+
+
+@dataclass(frozen=True)
+class OneTimeHostKey:
+    """The SSH host key in user_data, good for the first connection only. OpenSSH's formats."""
+
+    public: str
+    private: str
+
+    @staticmethod
+    def generate() -> OneTimeHostKey:
+        """A new one, at each run: no resource would be replaced whenever its server is."""
+        key = ed25519.Ed25519PrivateKey.generate()
+        openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+        return OneTimeHostKey(key.public_key().public_bytes(*openssh).decode(), private.decode())
 
 
 def host_key_files(login: MachineLogin) -> dict[str, pulumi.Input[str]]:

@@ -10,16 +10,22 @@ import pulumi_openstack as openstack
 
 from cloud import marks
 from components.context import Context
-from components.host_key import HOST_KEY_SECONDS, host_key_files, show_host_key
+from components.host_key import (
+    HOST_KEY_SECONDS,
+    OneTimeHostKey,
+    host_key_files,
+    permanent_host_keys,
+    show_host_key,
+)
 from components.image import newest_image
 from components.key_pair import KeyPair
 from components.machine_login import MachineLogin
-from components.pki import OneTimeHostKey, permanent_host_keys
+from components.rollout import also
 from components.ssh import Script, ScriptSource, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data
 from components.zones import zone_of_cinder
-from config.models.machines import Servers
+from config.models.machines import Servers, Volume, etcd_volume_name
 
 # Metadata of a server: the generation of the SSH key that it was created with, if not the first.
 _SSH_KEY = "sshKey"
@@ -47,7 +53,7 @@ class MachineArgs:
     boot_packages: Sequence[str] = ()
     boot_commands: Sequence[Sequence[str]] = ()
     # By the rollout order.
-    predecessors: pulumi.Input[Sequence[pulumi.Resource]]
+    predecessors: pulumi.Output[list[pulumi.Resource]]
 
 
 def server_group(
@@ -149,13 +155,14 @@ class Machine:
             ),
         )
 
-    def volume(self, purpose: str, size: int, kind: str | None) -> openstack.compute.VolumeAttach:
-        """A volume of `size` GiB, attached to the machine; it outlives the server."""
+    def etcd_volume(self, settings: Volume) -> openstack.compute.VolumeAttach:
+        """The volume of etcd's data, attached to the machine; it outlives the server."""
+        name = etcd_volume_name(self.name)
         volume = openstack.blockstorage.Volume(
-            f"{self.name}-{purpose}",
-            name=f"{self.name}-{purpose}",
-            size=size,
-            volume_type=kind,
+            name,
+            name=name,
+            size=settings.size,
+            volume_type=settings.type,
             availability_zone=None if self._zone is None else zone_of_cinder(self._zone),
             # By it, `commands.recover` knows the volume from that of another cluster of this name.
             metadata={marks.CLUSTER: self._context.pki.cluster_id},
@@ -172,7 +179,7 @@ class Machine:
             ),
         )
         return openstack.compute.VolumeAttach(
-            f"{self.name}-{purpose}",
+            name,
             instance_id=self.server.id,
             volume_id=volume.id,
             opts=pulumi.ResourceOptions.merge(
@@ -240,7 +247,7 @@ class Machine:
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
-                    depends_on=_and(args.predecessors, context.network.ready),
+                    depends_on=also(args.predecessors, *context.network.ready),
                     delete_before_replace=True,
                     # Nova's own answer to these is an in-place rebuild or resize of all at once.
                     replacement_trigger=_made_from(args.servers),
@@ -298,9 +305,3 @@ def _made_from(servers: Servers) -> str:
 def _generation(keys: Sequence[str], number: int) -> str:
     """The key of that generation; the last one if the user's own has taken the place of all."""
     return keys[min(number, len(keys)) - 1]
-
-
-def _and(
-    known_later: pulumi.Input[Sequence[pulumi.Resource]], always: Sequence[pulumi.Resource]
-) -> pulumi.Output[list[pulumi.Resource]]:
-    return pulumi.Output.from_input(known_later).apply(lambda resources: [*resources, *always])

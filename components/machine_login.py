@@ -29,7 +29,7 @@ class MachineLogin:
 def copy_scripts(
     login: MachineLogin,
     *,
-    after: pulumi.Input[Sequence[pulumi.Resource]],
+    after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Resource:
     """Copy the node scripts to a machine, before any of them runs there."""
@@ -50,7 +50,7 @@ def login_command(
     *,
     variables: Mapping[str, pulumi.Input[str]],
     newest: pulumi.Input[str],
-    after: pulumi.Input[Sequence[pulumi.Resource]],
+    after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions | None = None,
 ) -> pulumi.Resource:
     """A command that also gets MACHINE and KEYS; runs for each machine and each newest key."""

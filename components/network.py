@@ -59,6 +59,7 @@ class Network(pulumi.ComponentResource):
         else:
             self._use(cluster.existing_network)
         self.security_groups = self._security_groups()
+        self._rules = self._security_group_rules()
         if cluster.existing_network is not None:
             self.anchor = self.security_groups[_ANCHOR_GROUP]
         self.ready = (*self.ready, self._cloud_cleanup(cluster_id))
@@ -128,7 +129,7 @@ class Network(pulumi.ComponentResource):
     def _security_groups(self) -> dict[str, openstack.networking.SecGroup]:
         name = self._cluster.cluster_name
         anchor = None if self._cluster.existing_network is None else _ANCHOR_GROUP
-        groups = {
+        return {
             role: openstack.networking.SecGroup(
                 f"{self._name}-{role}",
                 name=f"{name}-{role}",
@@ -137,11 +138,15 @@ class Network(pulumi.ComponentResource):
             )
             for role in ROLES
         }
-        self._rules: list[tuple[str, pulumi.Resource]] = []
+
+    def _security_group_rules(self) -> list[tuple[str, pulumi.Resource]]:
+        """Every rule, with its source."""
+        groups = self.security_groups
+        made: list[tuple[str, pulumi.Resource]] = []
         for rule in rules(self._cluster):
             from_group = rule.source in groups
             prefix = self.subnet_cidr if rule.source == SUBNET else rule.source
-            made = openstack.networking.SecGroupRule(
+            resource = openstack.networking.SecGroupRule(
                 f"{self._name}-{rule.key}",
                 security_group_id=groups[rule.role].id,
                 direction="ingress",
@@ -157,8 +162,8 @@ class Network(pulumi.ComponentResource):
                     self._child, pulumi.ResourceOptions(ignore_changes=["description"])
                 ),
             )
-            self._rules.append((rule.source, made))
-        return groups
+            made.append((rule.source, resource))
+        return made
 
     def rules_for(self, address: IPv4Address) -> list[pulumi.Resource]:
         """The rules that let in this machine, which has no port in Neutron."""

@@ -14,6 +14,7 @@ from components.gateway import Gateway
 from components.machine_folder import node_files
 from components.machine_login import MachineLogin
 from components.packing import environment_file, together
+from components.rollout import also
 from components.ssh import (
     CommandOnDelete,
     Script,
@@ -131,11 +132,7 @@ class Node:
             triggers=[login.machine_id],
             opts=pulumi.ResourceOptions.merge(
                 opts,
-                pulumi.ResourceOptions(
-                    depends_on=pulumi.Output.from_input(args.configure_after).apply(
-                        lambda others: [*others, *fence]
-                    )
-                ),
+                pulumi.ResourceOptions(depends_on=also(args.configure_after, *fence)),
             ),
         )
         drain, ready = (

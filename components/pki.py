@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_random as random
 import pulumi_tls as tls
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from components.authorities import Authorities, Generation
 from components.key_pair import KeyPair, numbered
@@ -29,8 +27,6 @@ PROGRAM_GROUP = "kubeadm:cluster-admins"
 CLUSTER_ID_DIGITS = 8
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
-# In turn, one for each generation.
-_HOST_KEY_CURVES = ("P256", "P384")
 
 
 @dataclass(frozen=True)
@@ -38,49 +34,6 @@ class Identity(KeyPair):
     """A client certificate of the API with its key, and the name of its user."""
 
     user: str
-
-
-def permanent_host_keys(
-    name: str, generations: int, opts: pulumi.ResourceOptions
-) -> Sequence[KeyPair]:
-    """The SSH host keys of a machine, OpenSSH's formats: the first generation first.
-
-    The one-time key is of another type, and each generation's curve is another one than that of the
-    generation before. So sshd offers what belongs to two of them at a time, and each connection
-    asks for the one that it means.
-    """
-    return [
-        KeyPair(key.public_key_openssh, key.private_key_openssh)
-        for generation in range(1, generations + 1)
-        for key in [
-            tls.PrivateKey(
-                f"{name}-{numbered('host-key', generation)}",
-                algorithm="ECDSA",
-                ecdsa_curve=_HOST_KEY_CURVES[(generation - 1) % len(_HOST_KEY_CURVES)],
-                opts=opts,
-            )
-        ]
-    ]
-
-
-@dataclass(frozen=True)
-class OneTimeHostKey:
-    """The SSH host key in user_data, good for the first connection only. OpenSSH's formats."""
-
-    public: str
-    private: str
-
-    @staticmethod
-    def generate() -> OneTimeHostKey:
-        """A new one, at each run: no resource would be replaced whenever its server is."""
-        key = ed25519.Ed25519PrivateKey.generate()
-        openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        )
-        return OneTimeHostKey(key.public_key().public_bytes(*openssh).decode(), private.decode())
 
 
 def _own_ssh_key(text: pulumi.Output[str]) -> KeyPair:

@@ -15,7 +15,7 @@ def accept_ssh_key(
     context: Context,
     login: MachineLogin,
     *,
-    after: pulumi.Input[Sequence[pulumi.Resource]],
+    after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     """Have a machine accept the newest key, before anything connects with it.

@@ -14,7 +14,7 @@ from components.control_plane import ControlPlane
 from components.machine import Machine, MachineArgs, server_group
 from components.machine_login import MachineLogin, copy_scripts
 from components.node import Node, NodeArgs, NodeContext
-from components.rollout import MachineOutput, Turns
+from components.rollout import MachineOutput, Turns, also
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key
 from config.models.machines import ExistingMachine, Pool
@@ -120,9 +120,7 @@ class WorkerPool(pulumi.ComponentResource):
             login,
             address=str(machine.address),
             provider_id=None,
-            after=self._predecessors(machine.name, before).apply(
-                lambda predecessors: [*predecessors, copied]
-            ),
+            after=also(self._predecessors(machine.name, before), copied),
             place=len(before),
             # It joins when it is let in, and is drained before it is shut out.
             join_after=context.network.rules_for(machine.address),

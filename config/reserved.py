@@ -101,6 +101,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "admission-control-config-file": "the program sets it for podSecurity",
         "anonymous-auth": "the program allows the paths of probes only",
         "encryption-provider-config": "use encryptionAtRest",
+        "encryption-provider-config-automatic-reload": "a rotation of encryption keys needs it",
         "shutdown-delay-duration": "must be the one that the gateways' probes need",
     },
     "controllerManager": {

@@ -33,6 +33,7 @@ from config.models.machines import (
     Servers,
     WorkerPoolSettings,
     WorkerSettings,
+    etcd_volume_name,
 )
 from config.models.mirrors import HttpProxy, PackageMirrors
 from config.models.network import Dns, ExistingNetwork
@@ -224,7 +225,8 @@ class Cluster(Settings):
     def etcd_volume_names(self) -> list[str]:
         """The names that etcd's volumes have, if there are any."""
         return [
-            f"{self.node_name('control-plane', i)}-etcd" for i in range(self.control_plane_count)
+            etcd_volume_name(self.node_name("control-plane", i))
+            for i in range(self.control_plane_count)
         ]
 
     @property

@@ -87,6 +87,11 @@ class ControlPlaneSettings(RoleSettings):
     (`soft-anti-affinity`) share a hypervisor."""
 
 
+def etcd_volume_name(control_plane: str) -> str:
+    """The name of the volume that has this machine's etcd data."""
+    return f"{control_plane}-etcd"
+
+
 class WorkerSettings(RoleSettings):
     """Settings for a pool of workers."""
 

@@ -287,6 +287,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "apiServer.extraArgs.audit-log-maxage = 5: use auditLog; remove it",
         ),
         (
+            {"apiServer": {"extraArgs": {"encryption-provider-config-automatic-reload": "false"}}},
+            "-automatic-reload = false: a rotation of encryption keys needs it; remove it",
+        ),
+        (
             {"apiServer": {"extraArgs": {"enable-admission-plugins": "AlwaysPullImages"}}},
             "enable-admission-plugins = AlwaysPullImages: must include NodeRestriction",
         ),
