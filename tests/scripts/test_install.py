@@ -191,12 +191,14 @@ class TestPrograms:
         machine = node()
         as_installed(machine, "v1.36.2")
         machine.answer("^curl", does="open(sys.argv[sys.argv.index('-o') + 1], 'w').write('key')")
+        sources = machine.root / "etc/apt/sources.list.d/kubernetes.list"
+        machine.answer("^apt-get .* update", does=f"print(open({str(sources)!r}).read())")
         for program in ("kubeadm", "kubelet"):
             path = f"opt/openstack-kubernetes/artifacts/{VERSION}/{program}"
             machine.place(path, "new").chmod(0o755)
-        install(machine)
+        said = install(machine)
         assert machine.read("usr/bin/kubelet") == "new"
-        assert "core:/stable:/v1.36/deb" in machine.read("etc/apt/sources.list.d/kubernetes.list")
+        assert "core:/stable:/v1.36/deb" in said.log
         machine.order("Release.key", "kubectl=1.36.3-*", "apt-mark hold kubectl")
         assert not machine.called("kubelet=")
 
@@ -428,6 +430,17 @@ class TestUpdates:
         machine.order("apt-get --quiet --yes", "unattended-upgrade --verbose")
         machine.answer("^unattended-upgrade", status=1)
         assert "unattended-upgrade failed" in machine.run("install/install.sh", "updates").log
+
+    def test_a_source_that_is_gone_keeps_no_other_update_from_being_installed(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        machine.environment["APT_TIMEOUT"] = "0"
+        machine.answer("^apt-get .* update", status=100)
+        result = machine.run("install/install.sh", "updates")
+        assert machine.called("unattended-upgrade --verbose")
+        assert result.status == 1
+        assert "some package lists could not be read" in result.log
 
     def test_they_do_not_read_apts_lists_during_another_run(
         self, node: Callable[..., Machine]

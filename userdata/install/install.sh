@@ -65,6 +65,7 @@ require_root
 ARTIFACTS=${ARTIFACTS:-$ROOT/opt/openstack-kubernetes/artifacts}
 remember_changes
 mask_apt_daily
+forget_repositories
 case $VERB in
   kubectl) gateway ;;
   metrics) want_packages prometheus-node-exporter ;;

@@ -33,7 +33,8 @@ want_pinned() {
 }
 
 # want_repository NAME KEY_URL LINE: a source of packages with its own signing key, which is asked for
-# each time: it gets another day on which it expires, and a mirror may have a key of its own.
+# each time: it gets another day on which it expires, and a mirror may have a key of its own. The source
+# is gone when this run ends: nothing else comes from it, and its key may expire before the next one.
 want_repository() {
   local key=$ROOT/etc/apt/keyrings/$1.asc list=$ROOT/etc/apt/sources.list.d/$1.list
   want_packages ca-certificates curl
@@ -45,7 +46,13 @@ want_repository() {
   else
     die "cannot download the signing key $2; without internet put the programs into $ARTIFACTS"
   fi
+  at_exit "rm -f -- '$list'"
   write_file "$list" 0644 "deb [signed-by=$key] $3"
   # shellcheck disable=SC2034 # apt_install looks at it
   ! changed "$list" "$key" || APT_UPDATED=false
+}
+
+# forget_repositories: of runs that were killed, and of releases that left them in place.
+forget_repositories() {
+  rm -f -- "$ROOT"/etc/apt/sources.list.d/{docker,kubernetes}.list
 }

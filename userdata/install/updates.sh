@@ -33,12 +33,14 @@ update_time() {
 
 # Run by the timer. needrestart must not restart containerd or the kubelet.
 update() {
+  local status=0 unread=75
   step "security updates"
   # Other runs on this machine update apt's lists too, and apt does not wait for them.
   (
     LOCK_TIMEOUT=${LOCK_TIMEOUT:-3600} lock
-    apt_update
-  )
+    (apt_update) || exit "$unread"
+  ) || status=$?
+  ((status == 0 || status == unread)) || exit "$status"
   # No reboot before the end: the kernel's package asks for one while dpkg is still at work, which
   # inherits this lock. Gateways and kured look at it.
   mkdir -p -- "$ROOT/run/lock"
@@ -47,4 +49,7 @@ update() {
   # Ended in the middle, dpkg would need a person.
   COMMAND_TIMEOUT=14400 NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
     die "unattended-upgrade failed: see /var/log/unattended-upgrades"
+  # A source that the image brought may be gone for good: the other ones must not wait for it.
+  ((status == 0)) ||
+    die "some package lists could not be read, see above; updates from the others are installed"
 }
