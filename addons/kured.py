@@ -18,8 +18,8 @@ CHART = Chart(
     repository="https://kubereboot.github.io/charts",
 )
 NAMESPACE = "kured"
-# Alerts that hold no reboot back. All but those of ours have severity `none` or `info`: they fire
-# in healthy clusters, some of them for weeks.
+# Alerts that hold no reboot back. Except for ours, they fire in healthy clusters, some of them for
+# weeks, or tell of an object that stays until someone deletes it: a failed job, an evicted pod.
 _IGNORED_ALERTS = (
     REBOOT_OVERDUE,
     *FLEET_ALERTS,
@@ -27,8 +27,13 @@ _IGNORED_ALERTS = (
     "Watchdog",
     "InfoInhibitor",
     "CPUThrottlingHigh",
+    "KubeCPUOvercommit",
+    "KubeHpaMaxedOut",
+    "KubeJobFailed",
+    "KubeMemoryOvercommit",
     "KubeNodeEviction",
     "KubeNodePressure",
+    "KubePodNotReady",
     "KubeQuotaAlmostFull",
     "KubeQuotaFullyUsed",
     "KubeletTooManyPods",

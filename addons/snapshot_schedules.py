@@ -25,6 +25,8 @@ _GROUP = "snapshot.storage.k8s.io"
 # Limits for the snapshots of one run to become ready, and for the whole run.
 _WAIT_SECONDS = 1800
 _LONGEST_RUN_SECONDS = 3600
+# A run that failed is an alert as long as it is there: until Monday, if it was on Friday.
+_FORGET_SECONDS = 3 * 24 * 3600
 
 
 def install(
@@ -42,6 +44,7 @@ def install(
         namespace=NAMESPACE,
         longest_run_seconds=_LONGEST_RUN_SECONDS,
         retries=2,
+        forget_after=_FORGET_SECONDS,
         image=image or scheduled_program.IMAGE,
     )
     files = program.files(installer, namespace)

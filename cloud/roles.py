@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from config.models.cluster import Cluster
-from config.models.machines import RoleSettings, Servers
+from config.models.machines import RoleSettings, ServerGroupPolicy, Servers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class Role:
     """The part of the servers' names after the cluster's: `control-plane`."""
     count: int
     servers: Servers
+    server_group_policy: ServerGroupPolicy
     more_volumes: Mapping[str, int]
     """Volumes in addition to the boot volume: purpose to size in GiB."""
 
@@ -38,6 +39,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
         group="gateway",
         count=cluster.gateway_count,
         servers=cluster.gateway_servers,
+        server_group_policy=cluster.gateway.server_group_policy,
         more_volumes={},
     )
     etcd = cluster.control_plane.etcd_volume
@@ -48,6 +50,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
         group="control-plane",
         count=cluster.control_plane_count,
         servers=cluster.control_plane_servers,
+        server_group_policy=cluster.control_plane.server_group_policy,
         more_volumes={} if etcd is None else {"etcd": etcd.size},
     )
     # The default pool has keys of its own.
@@ -64,6 +67,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
                 group=pool.name,
                 count=pool.count,
                 servers=pool.servers,
+                server_group_policy=pool.server_group_policy,
                 more_volumes={},
             )
 

@@ -17,6 +17,7 @@ from components.packing import pack, script_archive, together
 
 # A machine answers only after its boot and cloud-init. The provider waits 0.1 s, then longer each
 # time, up to 5 s, between two tries: 120 tries are ten minutes, or twenty if packets are dropped.
+# Through a gateway, its kernel says when a try has failed (userdata/gateway/files/sysctl.conf).
 BOOT_TRIES = 120
 TRY_SECONDS = 5
 

@@ -39,6 +39,9 @@ def user_data(
         # First boot must not fight with apt's timers for the package lock.
         "bootcmd": [
             ["systemctl", "mask", "--now", "apt-daily.timer", "apt-daily-upgrade.timer"],
+            # As long as it is there, sshd ends each connection, and the provider makes one through
+            # a gateway only once. Ubuntu's sshd answers before systemd has removed it.
+            ["rm", "-f", "/run/nologin"],
         ],
     }
     if mirrors is not None and mirrors.distribution is not None:

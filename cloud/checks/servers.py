@@ -11,6 +11,8 @@ from config.models.cluster import Cluster
 # The minimum of kubeadm's preflight checks for a control plane (its constants.go).
 _LEAST_CORES = 2
 _LEAST_MIB = 1700
+# In the fault of a server that Nova could not place.
+_NO_HOST = "No valid host"
 
 
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
@@ -109,9 +111,10 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             "attaches no volume in another zone, set controlPlane.availabilityZones before the "
             "cluster is created"
         )
-    planned = {name for role in roles(cluster) for name in role.names(cluster)}
+    planned = {name: role for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:
         if server.error is not None and server.name in planned:
+            role = planned[server.name]
             why = server.error.rstrip(".") or "Nova does not say why"
             # Not a fault: it would stop the very run that replaces the server.
             yield (
@@ -119,6 +122,12 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
                 "An update does not repair it; stop it if it ever ran (openstack server stop "
                 f"{server.name}), and replace it: pulumi up --replace '**:Instance::{server.name}'"
             )
+            if _NO_HOST in why and role.server_group_policy == "anti-affinity":
+                yield (
+                    f"{role.path}.serverGroupPolicy = anti-affinity: each machine of this role needs "
+                    f"a hypervisor of its own. If the cloud has none left for {server.name}, set it "
+                    "to soft-anti-affinity: an update then replaces them in turn"
+                )
     for volume in sorted({*cluster.etcd_volume_names} & facts.volumes_in_error):
         yield (
             f"the volume {volume} is in the state error, and no update repairs it; if it has never "

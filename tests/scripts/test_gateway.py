@@ -227,6 +227,19 @@ def test_a_second_run_touches_nothing_and_a_change_reloads(gateway: Callable[...
     assert not machine.called("restart")
 
 
+def test_new_sysctls_reach_a_gateway_that_runs(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    sysctls = "etc/sysctl.d/91-openstack-kubernetes-gateway.conf"
+    assert "net.ipv4.tcp_syn_retries = 2\n" in machine.read(sysctls)
+    machine.place("proc/sys/net/ipv4/ip_nonlocal_bind", "1")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    assert not machine.called("sysctl -q")
+    machine.place(sysctls, "net.ipv4.ip_nonlocal_bind = 1\n")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    assert machine.called("sysctl -q -p")
+
+
 def test_a_unit_that_is_down_is_started(gateway: Callable[..., Machine]) -> None:
     machine = gateway()
     machine.answer("^systemctl is-(active|enabled)", status=3)

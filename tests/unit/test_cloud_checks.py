@@ -68,6 +68,7 @@ def cluster(**more: object) -> Cluster:
             "allowedCidrs": ["203.0.113.0/24"],
             "image": "debian-13",
             "flavor": "m1.medium",
+            "dnsNameservers": ["192.0.2.53"],
             **more,
         },
         "demo",
@@ -677,6 +678,18 @@ def test_an_etcd_volume_without_zones_is_warned_about_where_there_are_several() 
     assert said(availabilityZones=["az-1"]) == []
 
 
+def test_a_new_subnet_without_name_servers_is_warned_about_before_it_is_made() -> None:
+    def said(facts: Facts = CLOUD, **more: object) -> list[str]:
+        return list(warnings(cluster(**{"dnsNameservers": [], **more}), facts))
+
+    (line,) = said()
+    assert line.startswith("dnsNameservers is not set: ")
+    assert said(dnsNameservers=["192.0.2.53"]) == []
+    assert said(existingNetwork={"network": "tenant", "subnet": "tenant"}) == []
+    vip = Port(name=cluster().vip_name)
+    assert said(replace(CLOUD, ports=(vip,))) == []
+
+
 class TestBrokenServers:
     """A server that Nova could not create stays in the state, and an update does not repair it."""
 
@@ -690,6 +703,15 @@ class TestBrokenServers:
         )
         assert "demo-worker-1 is in ERROR: No valid host was found." in told
         assert told.endswith("pulumi up --replace '**:Instance::demo-worker-1'")
+
+    def test_where_each_needs_a_hypervisor_of_its_own_the_key_is_named_too(self) -> None:
+        error = "No valid host was found."
+        server = Server(name="demo-gateway-1", cores=2, memory=4096, error=error)
+        _, told = self.told(server)
+        assert told.startswith("gateway.serverGroupPolicy = anti-affinity: ")
+        soft = cluster(gateway={"serverGroupPolicy": "soft-anti-affinity"})
+        assert len(list(warnings(soft, replace(CLOUD, servers=(server,))))) == 1
+        assert len(self.told(replace(server, error="another reason"))) == 1
 
     def test_nova_may_not_say_why(self) -> None:
         (told,) = self.told(Server(name="demo-control-plane-0", cores=2, memory=4096, error=""))

@@ -46,7 +46,9 @@ configure_sysctl() {
   local path=$ROOT/etc/sysctl.d/91-openstack-kubernetes-gateway.conf
   step "sysctls"
   copy_file "$FILES/sysctl.conf" "$path" 0644
-  [[ $(<"$ROOT/proc/sys/net/ipv4/ip_nonlocal_bind") == 1 ]] || run sysctl -q -p "$path"
+  if changed "$path" || [[ $(<"$ROOT/proc/sys/net/ipv4/ip_nonlocal_bind") != 1 ]]; then
+    run sysctl -q -p "$path"
+  fi
 }
 
 # Every connection to a node jumps through here, many at once.

@@ -43,6 +43,10 @@ class TestSnapshotSchedules:
         nightly, weekly = (self.environment(run, name) for name in ("nightly", "weekly"))
         assert (nightly["KEEP"], nightly["SELECTOR"]) == ("7", "tier=data")
         assert (weekly["KEEP"], weekly["NAMESPACES"]) == ("3", "shop")
+        assert all(
+            each.inputs["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] == 259200
+            for each in jobs
+        )
         chart_ = run.one(CHART, "demo-addons-snapshot-controller")
         assert all(run.waits_for(each, chart_) for each in jobs)
 

@@ -173,6 +173,9 @@ class TestValues:
         assert monitored["alertFiringOnly"] is True
         ignored = monitored["alertFilterRegexp"]
         assert re.fullmatch(ignored, "CPUThrottlingHigh")
+        # They last until someone deletes the job or the pod.
+        assert re.fullmatch(ignored, "KubeJobFailed")
+        assert re.fullmatch(ignored, "KubePodNotReady")
         # An alert that waits for a reboot must not hold it back.
         assert re.fullmatch(ignored, alerts.REBOOT_OVERDUE)
         assert re.fullmatch(ignored, alerts.STACK_FAILING)
