@@ -59,7 +59,7 @@ gateway-api: venv ## Run Gateway API's conformance tests on that cluster; writes
 .PHONY: cis
 cis: ## Run kube-bench, KUBE_BENCH=folder, on every node of a running cluster; prints what does not pass.
 	@test -x "$(KUBE_BENCH)/kube-bench" || { echo "KUBE_BENCH=$(KUBE_BENCH): there is no kube-bench" >&2; exit 1; }
-	@for node in $$(pulumi stack output nodes --json | jq -r '.[].address'); do \
+	@nodes=$$(pulumi stack output nodes --json | jq -er '.[].address') || exit 1; for node in $$nodes; do \
 	  echo "== $$node"; \
 	  tar -C "$(KUBE_BENCH)" -cz kube-bench cfg | ssh -F ssh_config "$$node" sudo sh -c \
 	    "'d=\$$(mktemp -d) && cd \$$d && tar -xz && KUBECONFIG=/etc/kubernetes/admin.conf ./kube-bench \

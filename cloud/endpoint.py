@@ -28,24 +28,13 @@ def endpoint(known: CloudLogin | None = None) -> Endpoint:
     """
     found = known or login()
     settings = resolve(found)
-    auth_url = settings.get_auth_args().get("auth_url")
-    if not auth_url:
-        raise ConfigError(
-            [
-                Fault(
-                    found.key,
-                    found.value,
-                    "has no auth_url; add it to the entry of clouds.yaml, or set openstack:authUrl",
-                )
-            ]
-        )
     ca_file = settings.config.get("cacert")
     try:
         certificate = Path(ca_file).expanduser().read_text() if ca_file else None
     except OSError as error:
         raise ConfigError([Fault("openstack:cacertFile", ca_file, str(error))]) from None
     return Endpoint(
-        auth_url=auth_url,
+        auth_url=settings.get_auth_args()["auth_url"],
         region=settings.get_region_name() or "",
         ca_certificate=certificate,
         insecure=settings.get_requests_verify_args()[0] is False,

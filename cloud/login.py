@@ -182,9 +182,10 @@ def resolve(login: CloudLogin) -> CloudRegion:
     """The complete settings, with the entry of clouds.yaml, without a request.
 
     Raises:
-        ConfigError: when clouds.yaml has no such entry, or nothing is set at all.
+        ConfigError: when clouds.yaml has no such entry, it lacks something, or nothing is set.
     """
     # The import takes half a second, which the tests need not spend.
+    from keystoneauth1.exceptions import MissingRequiredOptions
     from openstack.config import OpenStackConfig
     from openstack.config.loader import CONFIG_FILES, SECURE_FILES
     from openstack.exceptions import ConfigException
@@ -199,7 +200,13 @@ def resolve(login: CloudLogin) -> CloudRegion:
         secure_files=_also("OS_CLIENT_SECURE_FILE", SECURE_FILES),
     )
     # Without any clouds.yaml openstacksdk invents an entry.
-    clouds = known.get_cloud_names() if known.config_filename else []
+    if login.from_file and known.config_filename is None:
+        problem = (
+            "there is no clouds.yaml in this folder, ~/.config/openstack, /etc/openstack, or where "
+            "OS_CLIENT_CONFIG_FILE points"
+        )
+        raise ConfigError([Fault(login.key, login.value, problem)])
+    clouds = known.get_cloud_names()
     if login.from_file and login.value not in clouds:
         near = nearest(login.value, clouds)
         hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(clouds) or 'none'}"
@@ -216,7 +223,7 @@ def resolve(login: CloudLogin) -> CloudRegion:
             connect_retries=_CONNECT_RETRIES,
             **settings,
         )
-    except ConfigException as error:
+    except (ConfigException, MissingRequiredOptions) as error:
         fault = Fault(login.key, login.value, f"cannot be used: {error}")
         raise ConfigError([fault]) from None
 

@@ -20,6 +20,7 @@ def cluster_id(text: str) -> str:
     """The ID of a cluster: another text, such as its name, would only find nothing."""
     if not re.fullmatch(r".+-[0-9a-f]{8}", text):
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no ID: take the output `clusterId` of the stack, such as demo-1a2b3c4d"
+            f"'{text}' is not the ID of a cluster: use the stack's output `clusterId`, such as "
+            "demo-1a2b3c4d"
         )
     return text

@@ -22,9 +22,9 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     is_new = all(port.name != cluster.vip_name for port in facts.ports)
     if wanted is None and is_new and not cluster.dns_nameservers:
         yield (
-            "dnsNameservers is not set: the cloud chooses the DNS servers of the new subnet, and many "
-            "clouds choose none that work. Then no package can be installed, and no gateway comes "
-            "up; `openstack subnet list --long` shows those of other subnets"
+            "dnsNameservers is not set: the cloud chooses the DNS servers of the new subnet, and "
+            "many clouds choose none that work. Then no package can be installed, and no gateway "
+            "comes up; `openstack subnet list --long` shows those of other subnets"
         )
     if wanted is not None and any(
         network.name == wanted.network and network.foreign for network in facts.networks or ()

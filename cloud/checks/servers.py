@@ -124,9 +124,10 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             )
             if _NO_HOST in why and role.server_group_policy == "anti-affinity":
                 yield (
-                    f"{role.path}.serverGroupPolicy = anti-affinity: each machine of this role needs "
-                    f"a hypervisor of its own. If the cloud has none left for {server.name}, set it "
-                    "to soft-anti-affinity: an update then replaces them in turn"
+                    f"{role.path}.serverGroupPolicy = anti-affinity: each machine of this role "
+                    "needs a hypervisor of its own. If the cloud has none left for "
+                    f"{server.name}, set it to soft-anti-affinity: an update then replaces them "
+                    "in turn"
                 )
     for volume in sorted({*cluster.etcd_volume_names} & facts.volumes_in_error):
         yield (

@@ -28,6 +28,7 @@ from commands.fleet.machines import ssh, write_files
 from commands.fleet.report import entries, table
 from commands.fleet.stacks import names, outputs
 from commands.fleet.threads import of_each
+from commands.pulumi_cli import backend_url
 from commands.question import agreed
 from config.errors import ConfigError
 
@@ -83,17 +84,24 @@ def _list(*, as_json: bool, drift: bool) -> int:
 
 def _kubeconfig(name: str | None) -> int:
     found, status = {}, 0
-    stacks = names() if name is None else [name]
+    stacks = _some(names()) if name is None else [name]
     told = of_each(stacks, _outputs, Console(stderr=True))
     for each, known in zip(stacks, told, strict=True):
         if isinstance(known, CommandError):
-            print(f"left out: {known}", file=sys.stderr)
+            print(known if name else f"left out: {known}", file=sys.stderr)
             status = 1
         else:
             found[each] = known["kubeconfig"]
     if found:
         sys.stdout.write(merge(found))
     return status
+
+
+def _some(stacks: Sequence[str]) -> Sequence[str]:
+    """These, unless there are none, as in the wrong backend."""
+    if not stacks:
+        raise CommandError(f"{backend_url()} has no cluster of this project: is it the right one?")
+    return stacks
 
 
 def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
@@ -105,7 +113,7 @@ def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
 
 def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
-    stacks = upgrade.remaining(arguments.names or names(), version, console)
+    stacks = upgrade.remaining(arguments.names or _some(names()), version, console)
     if not stacks:
         return 0
     upgrade.preview(stacks, version, console)
@@ -172,7 +180,7 @@ def _command(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(f"{text}: {error}; quote it as in a shell") from None
     if not words or shutil.which(words[0]) is None:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no command here; name a program that can be run, with its arguments"
+            f"there is no command '{text}' on this machine; name a program, with its arguments"
         )
     return words
 

@@ -79,7 +79,7 @@ def _entry(stack: str, locks: Locks, drift: bool) -> Entry:
             problems.append(line)
         known = outputs(stack)
     except StackError as error:
-        problems.insert(0, str(error))
+        problems.insert(0, error.problem)
     except PulumiError as error:
         problems.append(_line(f"its state cannot be read: {error}"))
     ended = update.get("endTime")

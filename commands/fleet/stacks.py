@@ -27,14 +27,23 @@ _NAMESPACE = "kubernetes:core/v1:Namespace"
 class StackError(CommandError):
     """The stack has no cluster."""
 
+    def __init__(self, stack: str) -> None:
+        # For a list that names the stack itself.
+        self.problem = "has no cluster: it never came up, or it was destroyed"
+        super().__init__(f"{stack} {self.problem}")
+
 
 def project() -> str:
     """The name of the project in this folder.
 
     Raises:
-        OSError: if there is no Pulumi.yaml.
+        CommandError: if there is no Pulumi.yaml.
     """
-    name: str = yaml.safe_load(Path("Pulumi.yaml").read_text())["name"]
+    try:
+        text = Path("Pulumi.yaml").read_text()
+    except FileNotFoundError:
+        raise CommandError("there is no Pulumi.yaml here: run this in the checkout") from None
+    name: str = yaml.safe_load(text)["name"]
     return name
 
 
@@ -43,7 +52,7 @@ def names() -> list[str]:
 
     Raises:
         PulumiError: if there is no login, or the backend does not answer.
-        OSError: if there is no Pulumi.yaml.
+        CommandError: if there is no Pulumi.yaml.
     """
     local = folder(backend_url())
     if local is None:
@@ -63,7 +72,7 @@ def outputs(stack: str) -> Mapping[str, Any]:
     text = pulumi("stack", "output", "--json", "--show-secrets", "--stack", stack)
     found: dict[str, Any] = json.loads(text)
     if "kubeconfig" not in found:
-        raise StackError(f"{stack} has no cluster: it never came up, or it was destroyed")
+        raise StackError(stack)
     return found
 
 

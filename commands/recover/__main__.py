@@ -14,9 +14,11 @@ from pathlib import Path
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
+from commands.errors import CommandError
+from commands.fleet.stacks import local_locks
 from commands.local_backend import delete_empty_attributes
 from commands.previews import PreviewError
-from commands.pulumi_cli import PulumiError, backend_url
+from commands.pulumi_cli import backend_url
 from commands.question import agreed
 from commands.recover import orphaned_resources
 from commands.recover.orphaned_resources import OrphanedResource
@@ -38,7 +40,7 @@ def main() -> int:
     except PreviewError as error:
         print(f"nothing was deleted, because the preview fails: {error}", file=sys.stderr)
         return 1
-    except (PulumiError, ConfigError, *CLOUD_ERRORS) as error:
+    except (CommandError, ConfigError, *CLOUD_ERRORS) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -47,12 +49,16 @@ def main() -> int:
 
 
 def _recover(state: State, *, yes: bool, all_planned: bool) -> int:
-    unlock = f"Remove the lock of {state.name}? No other run may be at work on it."
-    if not agreed(unlock, yes=yes):
+    name = state.name
+    lock = local_locks().get(name)
+    held = "" if lock is None else f", {lock}"
+    if not agreed(f"Remove the lock of {name}{held}? No other run may be at work on it.", yes=yes):
         return 1
     for path in delete_empty_attributes(backend_url()):
         print(f"deleted {path}, which was only half written")
     state.unlock()
+    if lock is not None:
+        print(f"{name} was {lock}: unlocked")
     for begun in state.begun:
         print(f"was being created: {begun.name} ({begun.kind})")
     if state.begun:

@@ -159,4 +159,4 @@ def test_a_new_stack_gets_the_configuration_of_another(backend: Backend) -> None
     backend.pulumi("ours", "stack", "init", "third", "--copy-config-from", "demo", "--no-select")
     assert backend.pulumi("ours", "config", "get", "key", "--stack", "third").strip() == "secret"
     [problem] = backend.listed()["third"]["problems"]
-    assert "third has no cluster: it never came up" in problem
+    assert problem.startswith("has no cluster: it never came up")

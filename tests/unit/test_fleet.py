@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -50,7 +50,7 @@ def test_the_list_shows_what_lives_and_says_what_does_not(
     problems = err.splitlines()
     assert [line.partition(":")[0] for line in problems] == ["down", "empty", "sealed"]
     assert "down: its API does not answer" in problems[0]
-    assert "empty: empty has no cluster: it never came up, or it was destroyed" in problems[1]
+    assert "empty: has no cluster: it never came up, or it was destroyed" in problems[1]
     assert "sealed: its state cannot be read" in problems[2]
     assert "incorrect passphrase" in problems[2]
 
@@ -271,6 +271,25 @@ def test_contexts_are_called_like_the_stacks(
     assert contexts == [{"cluster": name, "user": name} for name in "ab"]
     assert run(monkeypatch, "kubeconfig", "b") == 0
     assert yaml.safe_load(capsys.readouterr().out)["current-context"] == "b"
+
+
+@pytest.mark.parametrize("words", [("kubeconfig", "--all"), ("upgrade", "--to", "v1.36.3")])
+def test_without_a_cluster_the_backend_may_be_the_wrong_one(
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: Sequence[str],
+) -> None:
+    assert run(monkeypatch, *words) == 1
+    assert "has no cluster of this project: is it the right one?" in capsys.readouterr().err
+
+
+def test_outside_of_the_checkout_it_says_so(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fleet.folder / "Pulumi.yaml").unlink()
+    assert run(monkeypatch, "list") == 1
+    assert capsys.readouterr().err == "there is no Pulumi.yaml here: run this in the checkout\n"
 
 
 def test_ssh_verifies_the_jump_host_and_the_machine(

@@ -93,6 +93,26 @@ def test_nothing_at_all_says_what_to_set() -> None:
         resolve(login(keys(), {}))
 
 
+def test_an_entry_without_an_address_is_refused_before_the_login(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OS_AUTH_URL", raising=False)
+    clouds.write_text("clouds: {lab: {auth: {username: admin}}}")
+    with pytest.raises(
+        ConfigError, match=r"openstack:cloud = lab: cannot be used: .* not given: auth_url"
+    ):
+        resolve(login(keys(cloud="lab"), {}))
+
+
+def test_without_a_file_of_clouds_it_says_where_one_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openstack.config.loader.CONFIG_FILES", [str(tmp_path / "clouds.yaml")])
+    monkeypatch.delenv("OS_CLIENT_CONFIG_FILE", raising=False)
+    with pytest.raises(ConfigError, match=r"there is no clouds.yaml in this folder, ~/.config"):
+        resolve(login(keys(cloud="lab"), {}))
+
+
 def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
         resolve(login(keys(cloud="labb"), {}))

@@ -80,6 +80,7 @@ class Cloud:
 def _fake_cli(monkeypatch: pytest.MonkeyPatch, pulumi: Callable[..., object]) -> None:
     for module in ("recover.state", "previews", "pulumi_cli"):
         monkeypatch.setattr(f"commands.{module}.pulumi", pulumi)
+    monkeypatch.setattr("commands.recover.__main__.local_locks", dict[str, str])
 
 
 def test_attributes_that_a_kill_left_empty_are_deleted(tmp_path: Path) -> None:
@@ -403,6 +404,22 @@ def test_the_question_names_the_stack(
     assert asked == [f"Remove the lock of {named}? No other run may be at work on it."]
 
 
+def test_a_lock_of_a_folder_is_shown_with_its_holder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fake_cli(monkeypatch, lambda *words, **_: "[]" if "history" in words else '{"deployment": {}}')
+    monkeypatch.setattr("commands.recover.__main__.backend_url", lambda: "s3://bucket")
+    holder = "locked by ada@laptop since 2026-11-26T01:00Z"
+    monkeypatch.setattr("commands.recover.__main__.local_locks", lambda: {"demo": holder})
+    monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main() == 1
+    assert f"Remove the lock of demo, {holder}? " in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    assert main() == 0
+    assert f"demo was {holder}: unlocked\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("refusal", "status"),
     [
@@ -433,6 +450,7 @@ def test_ctrl_c_at_the_question_is_a_line(
     def interrupted(*_: object, **__: object) -> bool:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("commands.recover.__main__.local_locks", dict[str, str])
     monkeypatch.setattr("commands.recover.__main__.agreed", interrupted)
     monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     assert main() == 130
