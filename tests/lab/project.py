@@ -12,7 +12,8 @@ from typing import Any
 import openstack
 from openstack.block_storage.v3.volume import Volume
 
-from tests.lab.ssh_host import PATIENCE, SshHost, make_key, wait_for
+from tests.lab.ssh_host import PATIENCE, SshHost, make_key
+from tests.smoke.live import until
 
 IMAGE = "debian-13"
 FLAVOR = "lab.1c1g"
@@ -144,7 +145,7 @@ class Project:
         """Attach a volume and wait until it is there; returns its device in the server."""
         self.cloud.compute.create_volume_attachment(server.id, volume_id=volume.id)
         device = f"/dev/disk/by-id/virtio-{volume.id[:20]}"
-        wait_for("the device", lambda: not server.fails(f"test -b {device}"))
+        until(lambda: not server.fails(f"test -b {device}"), "the device", PATIENCE)
         self._wait_for_volume(volume, "in-use")
         return device
 
@@ -156,7 +157,9 @@ class Project:
     def _wait_for_volume(self, volume: Volume, status: str) -> None:
         # Not wait_for_status, which trusts the status in the object, however old it is.
         storage = self.cloud.block_storage
-        wait_for(f"the volume {status}", lambda: storage.get_volume(volume.id).status == status)
+        until(
+            lambda: storage.get_volume(volume.id).status == status, f"the volume {status}", PATIENCE
+        )
 
     def volume(self, name: str, **more: object) -> Volume:
         """Create a volume and wait until it is ready."""

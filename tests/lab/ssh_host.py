@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.smoke.live import until
+
 PATIENCE = 120.0
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
-
-
-def wait_for(what: str, check: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Call `check` until it returns something true, for `patience` seconds at most."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if check():
-            return
-        time.sleep(0.3)
-    raise AssertionError(f"{what}: not within {patience:.0f} s")
 
 
 def make_key(folder: Path, name: str = "key") -> Path:
@@ -51,7 +41,7 @@ class SshHost:
 
     def wait_for_ssh(self) -> None:
         """Wait until an SSH login works."""
-        wait_for(f"SSH to {self.name}", lambda: self._ssh("true", timeout=2).returncode == 0)
+        until(lambda: not self._ssh("true", timeout=2).returncode, f"SSH to {self.name}", PATIENCE)
 
     def boots(self) -> str:
         """Id of the current boot, by which Kubernetes tells boots apart too."""

@@ -23,6 +23,7 @@ from lab.cloud.layout import BRIDGE, CGROUP
 from lab.cloud.lock import LOCK
 from lab.paths import CACHE, PROJECT, STATE
 from tests.lab import machine
+from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab runs as root")
 
@@ -47,16 +48,6 @@ def cloud() -> Iterator[None]:
 
 def unit(name: str) -> status.UnitStatus:
     return next(found for found in status.units() if found.name == name)
-
-
-def wait_until_up(name: str, restarts: int) -> status.UnitStatus:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = unit(name)
-        if found.restarts > restarts and found.ready:
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"{name} did not come back: {unit(name)}")
 
 
 def test_status_says_that_everything_is_up() -> None:
@@ -126,11 +117,7 @@ def test_a_command_ends_with_the_lab_run_that_started_it() -> None:
                 if p.info["cmdline"] == ["sleep", marker]
             ]
 
-        for _ in range(100):
-            if sleeping():
-                break
-            time.sleep(0.1)
-        assert sleeping()
+        until(sleeping, "the command", 10)
         outer.send_signal(signal.SIGTERM)
         outer.wait(timeout=10)
     psutil.wait_procs(sleeping(), timeout=5)
@@ -140,8 +127,13 @@ def test_a_command_ends_with_the_lab_run_that_started_it() -> None:
 def test_a_killed_service_is_restarted_and_status_says_so() -> None:
     before = unit("memcached")
     assert lab("run", "--", "kill", "-9", str(before.pid)).returncode == 0
-    after = wait_until_up("memcached", before.restarts)
-    assert after.pid != before.pid
+
+    def back() -> bool:
+        now = unit("memcached")
+        return now.restarts > before.restarts and now.ready
+
+    until(back, "memcached back", 60)
+    assert unit("memcached").pid != before.pid
     assert "ended with status -9" in lab("status").stdout
 
 

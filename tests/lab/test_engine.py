@@ -16,10 +16,11 @@ import pytest
 from tests.lab import marks
 from tests.lab.engine import Program
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
-from tests.lab.ssh_host import make_key, wait_for
+from tests.lab.ssh_host import PATIENCE, make_key
 from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
 from tests.lab.traffic import answer_times, crash, longest_silence, reachable
+from tests.smoke.live import until
 
 pytestmark = marks.INSIDE
 
@@ -44,7 +45,7 @@ def test_user_data_comes_by_config_drive_and_by_the_metadata_service(
     steps: Steps, name: str, source: str
 ) -> None:
     server = steps.host(name)
-    wait_for("keepalived", lambda: server.ssh("pidof keepalived", ok=False))
+    until(lambda: server.ssh("pidof keepalived", ok=False), "keepalived", PATIENCE)
     assert server.ssh("hostname") == name
     assert source in server.ssh("cloud-init status --long", ok=False)
 
@@ -61,17 +62,17 @@ def test_both_servers_are_in_the_soft_group(steps: Steps, tenant: Tenant) -> Non
 
 def test_a_blocked_port_is_blocked_until_a_rule_allows_it(steps: Steps) -> None:
     server = steps.host("a")
-    wait_for("the web server", lambda: server.ssh(f"ss -Hlnt sport = {WEB}"))
+    until(lambda: server.ssh(f"ss -Hlnt sport = {WEB}"), "the web server", PATIENCE)
     inside = f"timeout 3 bash -c '</dev/tcp/{ADDRESSES['a']}/{WEB}'"
     assert not reachable(server.address, WEB)
     assert steps.host("b").fails(inside)
     assert steps.change(ports=[22, WEB]) == {"create": 1}
-    wait_for("the open port", lambda: reachable(server.address, WEB), 20)
+    until(lambda: reachable(server.address, WEB), "the open port", 20)
     assert not steps.host("b").fails(inside)
 
 
 def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Steps) -> None:
-    wait_for("one active server", lambda: steps.active() in ("a", "b"), 20)
+    until(lambda: steps.active() in ("a", "b"), "one active server", 20)
     other = "b" if steps.active() == "a" else "a"
     inside = f"timeout 3 bash -c '</dev/tcp/{MOVING}/22'"
     address = steps.outputs["addresses"]["moving"]
@@ -79,7 +80,7 @@ def test_a_second_address_is_dropped_without_an_allowed_address_pair(steps: Step
     assert not reachable(address, 22)
     # The ports of all servers.
     assert steps.change(moving=True) == {"update": len(ADDRESSES)}
-    wait_for("the moving address", lambda: reachable(address, 22), 30)
+    until(lambda: reachable(address, 22), "the moving address", 30)
     assert not steps.host(other).fails(inside)
 
 
@@ -91,10 +92,10 @@ def test_the_address_moves_within_seconds_when_its_server_crashes(
     moving = steps.host("moving")
     assert moving.ssh("hostname") == first
     with answer_times(moving.address, WEB) as answers:
-        wait_for("an answer", lambda: answers)
+        until(lambda: answers, "an answer", PATIENCE)
         crash(steps.outputs["servers"][first])
         crashed = time.monotonic()
-        wait_for("an answer of the other", lambda: answers[-1] > crashed + 1.5, 30)
+        until(lambda: answers[-1] > crashed + 1.5, "an answer of the other", 30)
     silent = longest_silence(answers)
     print(f"the moving address was out for {silent:.2f} s")
     assert silent < 5
@@ -107,11 +108,11 @@ def test_a_crashed_server_is_started_again_by_an_update_with_refresh(
     ids = steps.outputs["servers"].values()
     compute = tenant.cloud.compute
     # Twice a minute, Nova looks for servers that have stopped by themselves.
-    wait_for("Nova's note", lambda: any(compute.get_server(i).status != "ACTIVE" for i in ids), 90)
+    until(lambda: any(compute.get_server(i).status != "ACTIVE" for i in ids), "Nova's note", 90)
     assert steps.program.up("--refresh") == {"update": 1}
     for name in ("a", "b"):
         steps.host(name).wait_for_ssh()
-    wait_for("one active server", lambda: steps.active() in ("a", "b"), 20)
+    until(lambda: steps.active() in ("a", "b"), "one active server", 20)
 
 
 def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> None:

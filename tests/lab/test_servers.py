@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,9 @@ import pytest
 
 from tests.lab import marks
 from tests.lab.project import Project, Server
-from tests.lab.ssh_host import wait_for
+from tests.lab.ssh_host import PATIENCE
+from tests.lab.traffic import reachable
+from tests.smoke.live import until
 
 pytestmark = marks.INSIDE
 
@@ -69,7 +70,7 @@ def test_config_drive_brings_user_data_name_and_key(server: Server) -> None:
 def test_metadata_service_brings_user_data(project: Project) -> None:
     script = "#!/bin/sh\necho by metadata > /root/user-data\n"
     server = project.server("metadata", config_drive=False, user_data=script)
-    wait_for("user data", lambda: server.ssh("sudo cat /root/user-data", ok=False))
+    until(lambda: server.ssh("sudo cat /root/user-data", ok=False), "user data", PATIENCE)
     assert server.ssh("sudo cat /root/user-data") == "by metadata"
     assert "DataSourceOpenStack" in server.ssh("cloud-init status --long")
 
@@ -117,17 +118,10 @@ def test_a_server_can_be_a_kubernetes_node(server: Server) -> None:
 def test_a_closed_port_is_closed_until_a_rule_opens_it(project: Project, server: Server) -> None:
     server.ssh("sudo systemd-run --quiet --unit web python3 -m http.server 8080")
 
-    def reachable() -> bool:
-        try:
-            socket.create_connection((server.address, 8080), timeout=2).close()
-        except OSError:
-            return False
-        return True
-
-    wait_for("the web server", lambda: server.ssh("ss -Hlnt sport = 8080"))
-    assert not reachable()
+    until(lambda: server.ssh("ss -Hlnt sport = 8080"), "the web server", PATIENCE)
+    assert not reachable(server.address, 8080)
     project.open(8080)
-    wait_for("port 8080", reachable, 20)
+    until(lambda: reachable(server.address, 8080), "port 8080", 20)
 
 
 def test_a_second_address_needs_an_allowed_address_pair(project: Project, server: Server) -> None:
@@ -138,10 +132,10 @@ def test_a_second_address_needs_an_allowed_address_pair(project: Project, server
     connect = f"timeout 3 bash -c '</dev/tcp/{second}/22'"
     assert other.fails(connect)
     network.update_port(server.port, allowed_address_pairs=[{"ip_address": second}])
-    wait_for("the second address", lambda: not other.fails(connect), 30)
+    until(lambda: not other.fails(connect), "the second address", 30)
     network.update_port(server.port, allowed_address_pairs=[])
     other.ssh("sudo ip neigh flush all")
-    wait_for("the second address's end", lambda: other.fails(connect), 30)
+    until(lambda: other.fails(connect), "the second address's end", 30)
 
 
 def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
@@ -155,12 +149,12 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     project.cloud.block_storage.default_microversion = "3.42"
     storage.extend_volume(volume, 2)
     size = f"sudo blockdev --getsize64 {device}"
-    wait_for("the larger device", lambda: server.ssh(size) == str(2 << 30))
+    until(lambda: server.ssh(size) == str(2 << 30), "the larger device", PATIENCE)
 
     # It is still there, with its files, after the server has rebooted itself.
     before = server.boots()
     server.ssh("sudo systemctl reboot", ok=False)
-    wait_for("a reboot", lambda: server.has_booted_since(before))
+    until(lambda: server.has_booted_since(before), "a reboot", PATIENCE)
     assert server.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
 
     project.detach(server, volume)
@@ -189,7 +183,7 @@ def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
 def test_reboot(project: Project, server: Server, kind: str) -> None:
     before = server.boots()
     project.cloud.compute.reboot_server(server.id, kind)
-    wait_for("a reboot", lambda: server.has_booted_since(before))
+    until(lambda: server.has_booted_since(before), "a reboot", PATIENCE)
     server.wait_until("ACTIVE")
 
 
@@ -213,9 +207,9 @@ def test_an_interface_comes_and_goes(project: Project, server: Server) -> None:
     port = network.create_port(network_id=project.network.id, name=f"{project.prefix}-second")
     project.undo(lambda: network.delete_port(port))
     compute.create_server_interface(server.id, port_id=port.id)
-    wait_for("eth1", lambda: port.mac_address in server.ssh("ip link"))
+    until(lambda: port.mac_address in server.ssh("ip link"), "eth1", PATIENCE)
     compute.delete_server_interface(port.id, server=server.id)
-    wait_for("eth1's end", lambda: port.mac_address not in server.ssh("ip link"))
+    until(lambda: port.mac_address not in server.ssh("ip link"), "eth1's end", PATIENCE)
 
 
 def test_resize_is_reverted_and_confirmed(project: Project) -> None:
@@ -245,7 +239,7 @@ def test_resize_is_reverted_and_confirmed(project: Project) -> None:
 def test_rebuild_keeps_the_server_and_wipes_its_disk(project: Project, server: Server) -> None:
     before = server.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub; sudo touch /root/old")
     project.cloud.compute.rebuild_server(server.id, image=project.image())
-    wait_for("the rebuild", lambda: not server.fails("! sudo test -e /root/old"))
+    until(lambda: not server.fails("! sudo test -e /root/old"), "the rebuild", PATIENCE)
     server.wait_until("ACTIVE")
     assert server.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub") != before
     assert server.ssh("cat /var/lib/cloud/data/instance-id") == server.id
@@ -278,7 +272,7 @@ def test_boot_from_a_volume_that_goes_with_the_server(project: Project) -> None:
     server.wait_for_ssh()
     assert server.ssh("sudo cat /root/file") == "kept"
     project.delete(server)
-    wait_for("the volume's end", lambda: not storage.find_volume(volumes[0]), 60)
+    until(lambda: not storage.find_volume(volumes[0]), "the volume's end", 60)
 
 
 def test_a_disk_without_a_file_system_is_refused_with_a_reason(project: Project) -> None:
@@ -289,7 +283,7 @@ def test_a_disk_without_a_file_system_is_refused_with_a_reason(project: Project)
     )  # fmt: skip
     project.undo(lambda: cloud.image.delete_image(image))
     server = project.start("bad", block_device_mapping=[], image_id=image.id)
-    wait_for("the fault", lambda: cloud.compute.get_server(server.id).status == "ERROR")
+    until(lambda: cloud.compute.get_server(server.id).status == "ERROR", "the fault", PATIENCE)
     assert "without a partition table" in str(cloud.compute.get_server(server.id).fault)
     project.delete(server)
     assert not traces(server.id)
@@ -353,5 +347,5 @@ def test_servers_outlive_the_compute_service(server: Server) -> None:
     compute = [int(line.split()[0]) for line in listing.splitlines() if "/nova-compute " in line]
     assert compute
     os.kill(compute[0], 15)
-    wait_for("nova-compute's end", lambda: not Path(f"/proc/{compute[0]}").exists(), 60)
+    until(lambda: not Path(f"/proc/{compute[0]}").exists(), "nova-compute's end", 60)
     assert server.boots() == before
