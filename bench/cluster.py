@@ -54,12 +54,9 @@ def until_ready(listed: str, nodes: int, began: datetime) -> float:
 
 def cilium(made: Cluster, file: Path) -> None:
     """Write this cluster's manifests of Cilium: the lower bound needs the same pod network."""
-    export = yaml.safe_load(
-        made.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
-    )
     kubernetes = [
         resource["inputs"]
-        for resource in export["deployment"]["resources"]
+        for resource in made.stack.resources(secrets=True)
         if resource["type"].startswith("kubernetes:") and "-addons-cilium:" in resource["urn"]
     ]
     file.write_text(yaml.safe_dump_all(kubernetes))

@@ -99,6 +99,13 @@ class Stack:
         found: dict[str, Any] = json.loads(text)
         return found
 
+    def resources(self, *, secrets: bool = False) -> list[dict[str, Any]]:
+        """Every resource in the state, on request with secrets in plain text."""
+        flags = ["--show-secrets"] if secrets else []
+        text = self.pulumi("stack", "export", *flags, capture=True).stdout
+        found: list[dict[str, Any]] = json.loads(text)["deployment"].get("resources") or []
+        return found
+
     def write_kubeconfig(self, path: Path) -> Path:
         """Write the kubeconfig for clients inside the lab, with mode 0600."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

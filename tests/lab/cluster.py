@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -45,6 +46,15 @@ class Cluster:
     def endpoint(self) -> str:
         """URL of the API, through the floating IP."""
         return str(self.stack.outputs()["apiEndpoint"])
+
+    @property
+    def floating_ip(self) -> str:
+        """The address of the API, on which every gateway has a port of its own for SSH."""
+        return _floating_ip(self.stack.outputs())
+
+    def addresses(self) -> dict[str, str]:
+        """Name -> address of the nodes in the stack's outputs."""
+        return _addresses(self.stack.outputs())
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -203,9 +213,9 @@ class Cluster:
 
     def ssh(self, node: str, command: str) -> str:
         """Run a command on a node, through the active gateway; returns its standard output."""
+        # Reading them takes a second: once for both.
         outputs = self.stack.outputs()
-        (address,) = (each["address"] for each in outputs["nodes"] if each["name"] == node)
-        jump = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
+        address, jump = _addresses(outputs)[node], _floating_ip(outputs)
         key = self.ssh_key
         quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         quiet += " -o ConnectTimeout=10 -o ServerAliveInterval=5"
@@ -239,6 +249,14 @@ class Cluster:
     def destroy(self) -> None:
         """Run `pulumi destroy`."""
         self.stack.pulumi("destroy", "--yes", "--skip-preview")
+
+
+def _floating_ip(outputs: Mapping[str, Any]) -> str:
+    return urlsplit(outputs["apiEndpoint"]).hostname or ""
+
+
+def _addresses(outputs: Mapping[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["address"] for each in outputs["nodes"]}
 
 
 def is_ready(node_or_pod: Mapping[str, Any]) -> bool:

@@ -151,8 +151,7 @@ def _link_lost(dice: random.Random) -> Fault:
     seconds = dice.randint(20, 90)
 
     def happen(cluster: Cluster) -> None:
-        addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
-        address = addresses[f"{cluster.name}-{other}"]
+        address = cluster.addresses()[f"{cluster.name}-{other}"]
         rules = [
             "add table inet lost",
             *(
@@ -223,7 +222,7 @@ def _update_killed(dice: random.Random) -> Fault:
     arguments = {"event-ttl": f"{dice.randint(60, 100_000)}m"}
 
     def happen(cluster: Cluster) -> None:
-        present = sum("-worker-" in each["name"] for each in cluster.stack.outputs()["nodes"])
+        present = sum("-worker-" in name for name in cluster.addresses())
         # One more, and the next time one less.
         workers = 2 * WORKERS + 1 - present
         if not cluster.killed_up(seconds, workerCount=workers, apiServer={"extraArgs": arguments}):

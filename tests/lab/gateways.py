@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import urlsplit
 
 from tests.lab.cluster import Cluster, run
 from tests.lab.ssh_host import BOOT_ID
@@ -24,7 +23,7 @@ class Gateway:
     @cached_property
     def address(self) -> str:
         """The floating IP, on which every gateway has a port of its own."""
-        return urlsplit(self.cluster.endpoint).hostname or ""
+        return self.cluster.floating_ip
 
     @cached_property
     def key(self) -> str:

@@ -27,8 +27,9 @@ class Health:
     @staticmethod
     def of(cluster: Cluster, gateways: int) -> Health:
         """The cluster as the stack's outputs describe it."""
-        nodes = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
-        return Health(cluster, nodes, [Gateway(cluster, index) for index in range(gateways)])
+        return Health(
+            cluster, cluster.addresses(), [Gateway(cluster, index) for index in range(gateways)]
+        )
 
     @property
     def control_planes(self) -> list[str]:

@@ -11,12 +11,11 @@ from tests.lab.cluster import Cluster, run
 
 def ssh_keys(cluster: Cluster) -> list[str]:
     """The cluster's SSH keys in the state, the first generation first."""
-    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
     found = {
         resource["urn"].rpartition("::")[2]: json.loads(
             resource["outputs"]["privateKeyOpenssh"]["plaintext"]
         )
-        for resource in json.loads(state)["deployment"]["resources"]
+        for resource in cluster.stack.resources(secrets=True)
         if re.search(rf":PrivateKey::{cluster.name}-ssh(-\d+)?$", resource["urn"])
     }
     return [found[name] for name in sorted(found)]
@@ -24,8 +23,7 @@ def ssh_keys(cluster: Cluster) -> list[str]:
 
 def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
     """Tell if this key opens a machine; `through` is a key that opens the gateway."""
-    outputs = cluster.stack.outputs()
-    gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
+    gateway = cluster.floating_ip
     files = {"tried_key": key, "through_key": through}
     for name, text in files.items():
         (cluster.stack.folder / name).touch(mode=0o600)
@@ -39,7 +37,7 @@ def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
     to = gateway
     if machine != f"{cluster.name}-gateway-0":
         command += ["-o", f"ProxyCommand={ssh} -i {jump} -W %h:%p debian@{gateway}"]
-        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
+        to = cluster.addresses()[machine]
     said = run(*command, f"debian@{to}", "echo opened", check=False)
     for name in files:
         (cluster.stack.folder / name).unlink()
@@ -59,9 +57,8 @@ def assert_only_the_newest_ssh_key_opens(
 
 def host_keys(cluster: Cluster) -> dict[str, dict[int, str]]:
     """Machine -> generation -> its public host key in the state; the gateway's is shared."""
-    state = cluster.stack.pulumi("stack", "export", capture=True).stdout
     found: dict[str, dict[int, str]] = {}
-    for resource in json.loads(state)["deployment"]["resources"]:
+    for resource in cluster.stack.resources():
         named = re.search(r":PrivateKey::(.+)-host-key(?:-(\d+))?$", resource["urn"])
         if named:
             machine = f"{named[1]}-0" if named[1] == f"{cluster.name}-gateway" else named[1]
@@ -72,12 +69,10 @@ def host_keys(cluster: Cluster) -> dict[str, dict[int, str]]:
 
 def scanned(cluster: Cluster, machine: str) -> list[str]:
     """The host keys that a machine shows to whoever asks."""
-    outputs = cluster.stack.outputs()
     if machine == f"{cluster.name}-gateway-0":
-        gateway = outputs["apiEndpoint"].removeprefix("https://").removesuffix(":6443")
-        said = run("ssh-keyscan", gateway)
+        said = run("ssh-keyscan", cluster.floating_ip)
     else:
-        [to] = (each["address"] for each in outputs["nodes"] if each["name"] == machine)
+        to = cluster.addresses()[machine]
         said = cluster.fleet(
             "ssh", cluster.name, f"{cluster.name}-gateway-0", f"ssh-keyscan {to} 2>/dev/null"
         )

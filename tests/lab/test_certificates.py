@@ -72,24 +72,20 @@ def served(cluster: Cluster, node: str) -> list[str]:
 
 
 def test_the_api_server_trusts_every_kubelet(cluster: Cluster) -> None:
+    addresses = cluster.addresses()
     for node in NODES:
         assert cluster.kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/healthz") == "ok"
         shown = cluster.ssh(
             CONTROL_PLANES[0],
-            f"openssl s_client -connect {address(cluster, node)}:10250 -CAfile {PKI}/ca.crt "
+            f"openssl s_client -connect {addresses[node]}:10250 -CAfile {PKI}/ca.crt "
             "</dev/null 2>&1",
         )
         assert "Verify return code: 0 (ok)" in shown
 
 
-def address(cluster: Cluster, node: str) -> str:
-    [found] = [n["address"] for n in cluster.stack.outputs()["nodes"] if n["name"] == node]
-    return str(found)
-
-
 def test_root_on_a_worker_gets_no_certificate_for_another_node(cluster: Cluster) -> None:
     kubelet = "sudo kubectl --kubeconfig /etc/kubernetes/kubelet.conf"
-    victim = address(cluster, CONTROL_PLANES[0])
+    victim = cluster.addresses()[CONTROL_PLANES[0]]
     labeled = cluster.ssh(
         "certs-worker-0",
         f"{kubelet} label node certs-worker-0 {ADDRESS_LABEL}={victim} --overwrite 2>&1 || true",

@@ -69,7 +69,7 @@ def issuer(text: str) -> str:
 def issuers(cluster: Cluster) -> dict[str, set[str]]:
     """Certificates of all nodes -> names of the CAs that have issued them."""
     found: dict[str, set[str]] = {}
-    for node in cluster.stack.outputs()["nodes"]:
+    for node, address in cluster.addresses().items():
         files = {
             f"kubelet {kind}": f"/var/lib/kubelet/pki/kubelet-{kind}-current.pem"
             for kind in ("client", "server")
@@ -78,13 +78,13 @@ def issuers(cluster: Cluster) -> dict[str, set[str]]:
             name: f"sudo openssl x509 -noout -issuer -in {file}" for name, file in files.items()
         }
         served = {"kubelet": 10250}
-        if node["name"] in CONTROL_PLANES:
+        if node in CONTROL_PLANES:
             served |= {"API server": 6443, "etcd": 2379}
         for name, port in served.items():
-            connect = f"openssl s_client -connect {node['address']}:{port} </dev/null 2>/dev/null"
+            connect = f"openssl s_client -connect {address}:{port} </dev/null 2>/dev/null"
             asks[name] = f"{connect} | openssl x509 -noout -issuer"
         for name, ask in asks.items():
-            found.setdefault(name, set()).add(issuer(cluster.ssh(node["name"], ask)))
+            found.setdefault(name, set()).add(issuer(cluster.ssh(node, ask)))
     return found
 
 
@@ -117,9 +117,9 @@ def accepted_token_keys(cluster: Cluster) -> list[int]:
     """Number of keys of tokens that each API server accepts."""
     ask = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /openid/v1/jwks --server"
     return [
-        len(json.loads(cluster.ssh(each["name"], f"{ask} https://{each['address']}:6443"))["keys"])
-        for each in cluster.stack.outputs()["nodes"]
-        if each["name"] in CONTROL_PLANES
+        len(json.loads(cluster.ssh(node, f"{ask} https://{address}:6443"))["keys"])
+        for node, address in cluster.addresses().items()
+        if node in CONTROL_PLANES
     ]
 
 

@@ -109,10 +109,9 @@ def snapshot(cluster: Cluster, store: ObjectStore) -> str:
 
 def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
     """Tell if this key of the state opens an object of the bucket."""
-    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
     [pem] = [
         json.loads(resource["outputs"]["privateKeyPem"]["plaintext"])
-        for resource in json.loads(state)["deployment"]["resources"]
+        for resource in cluster.stack.resources(secrets=True)
         if resource["urn"].endswith(f":PrivateKey::{key}")
     ]
     files = {"key": pem.encode(), "object": store.read(name)}

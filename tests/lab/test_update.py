@@ -74,9 +74,7 @@ def count(cluster: Cluster) -> int:
 
 def resources(cluster: Cluster) -> list[dict[str, Any]]:
     """The resources in the stack's state that exist outside of it."""
-    exported = cluster.stack.pulumi("stack", "export", capture=True).stdout
-    listed = json.loads(exported)["deployment"]["resources"]
-    return [each for each in listed if each.get("custom") and "id" in each]
+    return [each for each in cluster.stack.resources() if each.get("custom") and "id" in each]
 
 
 def kept(cluster: Cluster) -> dict[tuple[str, str], str]:

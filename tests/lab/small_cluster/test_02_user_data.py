@@ -18,10 +18,9 @@ def user_data(cluster: Cluster) -> dict[str, str]:
 
 
 def test_no_server_holds_a_lasting_secret_in_its_user_data(cluster: Cluster) -> None:
-    state = cluster.stack.pulumi("stack", "export", "--show-secrets", capture=True).stdout
     keys = [
         json.loads(resource["outputs"][form]["plaintext"])
-        for resource in json.loads(state)["deployment"]["resources"]
+        for resource in cluster.stack.resources(secrets=True)
         if resource["type"].endswith(":PrivateKey")
         for form in ("privateKeyPem", "privateKeyOpenssh")
         if form in resource["outputs"]

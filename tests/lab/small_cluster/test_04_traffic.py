@@ -111,7 +111,7 @@ def test_the_metadata_service_answers_nodes_but_no_pods(cluster: Cluster) -> Non
 
 
 def test_node_ports_answer_every_node_and_a_host_port_its_own(cluster: Cluster) -> None:
-    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    addresses = cluster.addresses()
     assert len(addresses) == 2
     cluster.kubectl("apply", "-f", "-", stdin=NODE_PORTS)
     for node in addresses:
@@ -142,7 +142,7 @@ def test_a_service_with_local_traffic_sees_its_client_and_one_with_affinity_keep
     cluster: Cluster,
 ) -> None:
     control_plane, worker = "small-control-plane-0", "small-worker-0"
-    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    addresses = cluster.addresses()
     cluster.kubectl("apply", "-f", "-", stdin=LOCAL_AND_STICKY)
     for node in addresses:
         start_sleeper(cluster, f"on-{node}", "who", node, "true")

@@ -10,7 +10,7 @@ from tests.smoke.live import until
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:
     control_plane, worker = "small-control-plane-0", "small-worker-0"
-    addresses = {each["name"]: each["address"] for each in cluster.stack.outputs()["nodes"]}
+    addresses = cluster.addresses()
     values = kured.values(
         Kured(enabled=True), control_planes=[addresses[control_plane]], prometheus_url=None
     )
