@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from commands.private_file import write_private
 from lab import toolchain
 from lab.backend import PASSPHRASE, STACKS, environment
 from lab.cloud import inside, namespace
@@ -108,15 +109,12 @@ class Stack:
 
     def write_kubeconfig(self, path: Path) -> Path:
         """Write the kubeconfig for clients inside the lab, with mode 0600."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w") as output:
-            output.write(self.outputs()["kubeconfig"])
+        write_private(path, self.outputs()["kubeconfig"])
         return path
 
     def _initialize(self) -> None:
         if not PASSPHRASE.exists():
-            PASSPHRASE.touch(mode=0o600)
-            PASSPHRASE.write_text(secrets.token_urlsafe(32))
+            write_private(PASSPHRASE, secrets.token_urlsafe(32))
         known = json.loads(self._cli("stack", "ls", "--json").stdout)
         if any(stack["name"] == self.name for stack in known) and self.config_file.exists():
             return

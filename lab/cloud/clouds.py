@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import yaml
 
+from commands.private_file import write_private
 from lab.cloud.layout import (
     ADMIN_CLOUD,
     CLOUD,
@@ -43,6 +42,4 @@ def write(secrets: Secrets) -> None:
             },
         }
     )
-    descriptor = os.open(CLOUDS_YAML, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w") as output:
-        output.write(text)
+    write_private(CLOUDS_YAML, text)

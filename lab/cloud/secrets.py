@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, field
 
+from commands.private_file import write_private
 from lab.cloud.layout import SECRETS
 from lab.paths import ensure
 
@@ -33,7 +33,5 @@ def load() -> Secrets:
         return Secrets(**json.loads(SECRETS.read_text()))
     ensure(SECRETS.parent)
     made = Secrets()
-    descriptor = os.open(SECRETS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w") as output:
-        json.dump(asdict(made), output, indent=2)
+    write_private(SECRETS, json.dumps(asdict(made), indent=2))
     return made

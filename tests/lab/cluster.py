@@ -165,8 +165,7 @@ class Cluster:
         login = yaml.safe_load(self.kubeconfig.read_text())
         login["users"][0]["user"] = {"token": token}
         file = self.stack.folder / "token"
-        file.touch(mode=0o600)
-        file.write_text(yaml.safe_dump(login))
+        write_private(file, yaml.safe_dump(login))
         return run("kubectl", *arguments, check=False, KUBECONFIG=str(file))
 
     def servers(self) -> dict[str, str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
+from commands.private_file import write_private
 from tests.lab.cluster import Cluster, run
 
 
 def copied(cluster: Cluster, name: str) -> Path:
     """Copy the administrator's kubeconfig as it is now; returns the copy's path."""
     copy = cluster.stack.folder / name
-    copy.touch(mode=0o600)
-    shutil.copyfile(cluster.kubeconfig, copy)
+    write_private(copy, cluster.kubeconfig.read_text())
     return copy
 
 

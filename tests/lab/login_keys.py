@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from commands.private_file import write_private
 from tests.lab.cluster import Cluster, run
 
 
@@ -26,8 +27,7 @@ def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
     gateway = cluster.floating_ip
     files = {"tried_key": key, "through_key": through}
     for name, text in files.items():
-        (cluster.stack.folder / name).touch(mode=0o600)
-        (cluster.stack.folder / name).write_text(text)
+        write_private(cluster.stack.folder / name, text)
     tried, jump = (str(cluster.stack.folder / name) for name in files)
     ssh = (
         "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityAgent=none "

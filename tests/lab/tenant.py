@@ -10,6 +10,7 @@ import openstack
 import yaml
 from keystoneauth1.exceptions import ClientException
 
+from commands.private_file import write_private
 from lab.cloud import bootstrap
 from lab.cloud.layout import KEYSTONE, REGION
 
@@ -42,8 +43,7 @@ class Tenant:
         """Log in with a file of its own: the environment's cloud must not be mixed in."""
         auth = {"auth_url": f"{KEYSTONE}/v3", **auth}
         entry = {"auth": auth, "region_name": REGION, "identity_api_version": "3", **more}
-        file.touch(mode=0o600)
-        file.write_text(yaml.safe_dump({"clouds": {self.name: entry}}))
+        write_private(file, yaml.safe_dump({"clouds": {self.name: entry}}))
         config = openstack.config.OpenStackConfig(config_files=[str(file)], load_envvars=False)
         return openstack.connection.Connection(config=config.get_one(self.name))
 

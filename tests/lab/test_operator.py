@@ -19,6 +19,7 @@ import pytest
 
 from addons import operator
 from bench.figures import Figures, seconds
+from commands.private_file import write_private
 from lab import image, program_image, settings
 from lab.cloud import layout, namespace
 from lab.image import archives, versions
@@ -205,8 +206,7 @@ class Other:
 
     def _nodes(self) -> list[dict[str, Any]]:
         kubeconfig = self.walk.folder / f"{self.name}.kubeconfig"
-        kubeconfig.touch(mode=0o600)
-        kubeconfig.write_text(self.fleet("kubeconfig", self.name))
+        write_private(kubeconfig, self.fleet("kubeconfig", self.name))
         listed = run("kubectl", "get", "nodes", "-o", "json", KUBECONFIG=str(kubeconfig))
         found: list[dict[str, Any]] = json.loads(listed)["items"]
         return found

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from commands.private_file import write_private
 from lab import image, settings
 from lab.errors import LabError
 from tests.lab import kills
@@ -114,15 +115,13 @@ def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
         for resource in cluster.stack.resources(secrets=True)
         if resource["urn"].endswith(f":PrivateKey::{key}")
     ]
-    files = {"key": pem.encode(), "object": store.read(name)}
-    for file, content in files.items():
-        (cluster.stack.folder / file).touch(mode=0o600)
-        (cluster.stack.folder / file).write_bytes(content)
+    folder = cluster.stack.folder
+    write_private(folder / "key", pem)
+    (folder / "object").write_bytes(store.read(name))
     opener = "openssl cms -decrypt -binary -inform DER -inkey key"
     command = ["tar", "-xf", "object", f"--to-command={opener}"]
-    folder = cluster.stack.folder
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    for file in files:
+    for file in ("key", "object"):
         (folder / file).unlink()
     return done.returncode == 0 and done.stdout.startswith(b"\x1f\x8b")
 

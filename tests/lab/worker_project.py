@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from commands.private_file import write_private
 from lab.cloud.layout import CLOUD, CLOUDS_YAML
 from tests.lab.tenant import Tenant
 
@@ -22,8 +23,7 @@ def main() -> None:
     [entry] = yaml.safe_load(tenant.clouds_yaml.read_text())["clouds"].values()
     document = yaml.safe_load(CLOUDS_YAML.read_text())
     document["clouds"][CLOUD]["auth"] = entry["auth"]
-    file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump(document))
+    write_private(file, yaml.safe_dump(document))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from commands.private_file import write_private
 from lab.cloud.configs import (
     cinder,
     glance,
@@ -26,6 +25,4 @@ def write(secrets: Secrets) -> None:
         for name, text in service.files(secrets).items():
             path = ETC / name
             ensure(path.parent)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w") as output:
-                output.write(text)
+            write_private(path, text)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from commands.private_file import write_private
 from lab.cloud import layout
 from tests.lab.cluster import Cluster, openstack, run
 from tests.lab.kubeconfigs import copied, may_do_everything
@@ -50,8 +51,7 @@ def login_of_the_cluster(cluster: Cluster) -> Path:
         "region_name": known["region"],
     }
     login = cluster.stack.folder / "credential.yaml"
-    login.touch(mode=0o600)
-    login.write_text(yaml.safe_dump({"clouds": {"cluster": entry}}))
+    write_private(login, yaml.safe_dump({"clouds": {"cluster": entry}}))
     return login
 
 
