@@ -20,6 +20,7 @@ from commands.private_file import write_private
 from lab.cloud import inside, namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
+from tests.lab.last_update import LAST_UPDATE, changes
 from tests.smoke.live import until
 
 # Seconds of a command in the lab.
@@ -137,15 +138,7 @@ class Cluster:
 
     def last_changes(self) -> dict[str, int]:
         """Return the changes of the last update: operation -> number of resources."""
-        history = json.loads(
-            self.stack.pulumi("stack", "history", "--json", "--page-size", "1", capture=True).stdout
-        )
-        changes: dict[str, int] = history[0].get("resourceChanges") or {}
-        return {
-            operation: count
-            for operation, count in changes.items()
-            if operation not in ("same", "read")
-        }
+        return changes(self.stack.pulumi(*LAST_UPDATE, capture=True).stdout)
 
     def kubectl(
         self,

@@ -14,6 +14,7 @@ import yaml
 
 from lab import toolchain
 from lab.paths import PROJECT, ensure
+from tests.lab.last_update import LAST_UPDATE, changes
 
 NAME = "engine"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -72,9 +73,7 @@ class Program:
         """Run `pulumi up`; returns operation -> number of resources; `said` is the output."""
         result = self.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs", *words, ok=ok)
         self.said = result.stdout + result.stderr
-        history = json.loads(self.pulumi("stack", "history", "--json", "--page-size", "1").stdout)
-        changes: dict[str, int] = history[0].get("resourceChanges") or {}
-        return {what: n for what, n in changes.items() if what not in ("same", "read")}
+        return changes(self.pulumi(*LAST_UPDATE).stdout)
 
     def destroy(self) -> None:
         """Run `pulumi destroy`, once."""

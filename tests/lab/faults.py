@@ -115,7 +115,7 @@ def _isolated(role: str, dice: random.Random) -> Fault:
         port = openstack("port", "show", name)
         if role == "gateway":
             gateway = Gateway(cluster, int(machine.rpartition("-")[2]))
-            reached: Callable[[], object] = gateway.boot
+            reached: Callable[[], object] = gateway.boot_id
         else:
             reached = partial(Health.of(cluster, 0).kubelet_answers, name)
         try:

@@ -59,7 +59,7 @@ class Gateway:
         """Tell whether it has the VIP."""
         return bool(self.ssh(f"ip -o -4 address show to {self.vip}/32"))
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         """Id of its current boot; empty while it is down."""
         return self.ssh(BOOT_ID)
 

@@ -43,7 +43,7 @@ class SshHost:
         """Wait until an SSH login works."""
         until(lambda: not self._ssh("true", timeout=2).returncode, f"SSH to {self.name}", PATIENCE)
 
-    def boots(self) -> str:
+    def boot_id(self) -> str:
         """Id of the current boot, by which Kubernetes tells boots apart too."""
         return self.ssh(BOOT_ID)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -23,11 +22,10 @@ import pytest
 
 from bench.quiet import QuietStack
 from lab import image, settings
-from lab.cloud import inside, layout, namespace
+from lab.cloud import layout
 from lab.image import programs
-from lab.paths import PROJECT
 from tests.lab import needs
-from tests.lab.cluster import Cluster, left_in_project, openstack
+from tests.lab.cluster import Cluster, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.needs import Needs
 from tests.lab.poll import Poll
@@ -135,6 +133,8 @@ spec: {selector: {app: receiver}, ports: [{port: 80, targetPort: 8080}]}
 PROMETHEUS = "kube-prometheus-stack-prometheus:9090"
 ROUND = clock(minute=25)
 SNAPSHOT = "data-by-hand-1"
+# Seconds of the smoke tests: some wait for minutes.
+LONGEST_SMOKE = 3600
 
 
 MISSING = [name for needs in ADDONS.values() for name in needs.missing_charts()]
@@ -346,25 +346,25 @@ def test_gateways_reboot_one_at_a_time_and_the_api_stays_available(cluster: Clus
     assert timer == "active"
     if datetime.now(UTC).time() < ROUND:
         pytest.skip("the window opens at midnight, and the active gateway waits for a round")
-    boots = {each.index: each.boot() for each in gateways}
+    boots = {each.index: each.boot_id() for each in gateways}
     with Poll(cluster.endpoint) as poll:
         for each in gateways:
             each.ssh("sudo touch /run/reboot-required")
         backup.ask()
-        until(lambda: backup.boot() not in ("", boots[backup.index]), "the backup back", 90)
+        until(lambda: backup.boot_id() not in ("", boots[backup.index]), "the backup back", 90)
         # The backup cannot take over without its HAProxy.
         backup.ssh("sudo systemctl stop haproxy")
         active.ask()
-        assert active.boot() == boots[active.index]
+        assert active.boot_id() == boots[active.index]
         backup.ssh("sudo systemctl start haproxy")
 
         def gone() -> bool:
             active.ask()
-            return active.boot() != boots[active.index]
+            return active.boot_id() != boots[active.index]
 
         # HAProxy answers later than sshd does.
         until(gone, "the active one's turn", 60)
-        until(lambda: active.boot() not in ("", boots[active.index]), "it is back", 90)
+        until(lambda: active.boot_id() not in ("", boots[active.index]), "it is back", 90)
         assert backup.is_active()
     assert poll.longest < 5, poll.longest
 
@@ -451,20 +451,14 @@ def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
 
 def smoke(cluster: Cluster, *arguments: str) -> None:
     """Run the checks that users run against any live cluster."""
-    result = subprocess.run(
-        namespace.enter(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-            environment={
-                **inside.environment(),
-                "KUBECONFIG": str(cluster.kubeconfig),
-                "SMOKE_IMAGE": "docker.io/lab/busybox:1",
-                "SMOKE_CLIENT_ADDRESS": layout.API,
-            },
-        ),
-        cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    print(result.stdout, file=sys.stderr)
-    assert result.returncode == 0, result.stdout
+    checks = run(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments),
+        seconds=LONGEST_SMOKE,
+        KUBECONFIG=str(cluster.kubeconfig),
+        SMOKE_IMAGE="docker.io/lab/busybox:1",
+        SMOKE_CLIENT_ADDRESS=layout.API,
+    )
+    print(checks, file=sys.stderr)
 
 
 def firing(cluster: Cluster) -> str:

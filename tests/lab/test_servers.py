@@ -152,7 +152,7 @@ def test_a_data_volume_comes_grows_goes_and_keeps_its_files(
     until(lambda: server.ssh(size) == str(2 << 30), "the larger device", PATIENCE)
 
     # It is still there, with its files, after the server has rebooted itself.
-    before = server.boots()
+    before = server.boot_id()
     server.ssh("sudo systemctl reboot", ok=False)
     until(lambda: server.has_booted_since(before), "a reboot", PATIENCE)
     assert server.ssh(f"sudo mount {device} /mnt && cat /mnt/file && sudo umount /mnt") == "kept"
@@ -181,7 +181,7 @@ def test_a_snapshot_becomes_a_volume(project: Project, server: Server) -> None:
 
 @pytest.mark.parametrize("kind", ["SOFT", "HARD"])
 def test_reboot(project: Project, server: Server, kind: str) -> None:
-    before = server.boots()
+    before = server.boot_id()
     project.cloud.compute.reboot_server(server.id, kind)
     until(lambda: server.has_booted_since(before), "a reboot", PATIENCE)
     server.wait_until("ACTIVE")
@@ -340,7 +340,7 @@ def test_deleted_servers_leave_nothing(project: Project) -> None:
 
 
 def test_servers_outlive_the_compute_service(server: Server) -> None:
-    before = server.boots()
+    before = server.boot_id()
     listing = subprocess.run(
         ["ps", "axww", "-o", "pid,args"], capture_output=True, text=True
     ).stdout
@@ -348,4 +348,4 @@ def test_servers_outlive_the_compute_service(server: Server) -> None:
     assert compute
     os.kill(compute[0], 15)
     until(lambda: not Path(f"/proc/{compute[0]}").exists(), "nova-compute's end", 60)
-    assert server.boots() == before
+    assert server.boot_id() == before

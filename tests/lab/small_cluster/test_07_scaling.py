@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.lab.cluster import Cluster, openstack
+from tests.lab.traffic import repeated
 
 # What of kured a drain looks at.
 KURED = """
@@ -48,33 +49,22 @@ def test_a_worker_that_leaves_is_drained_first(cluster: Cluster) -> None:
     cluster.kubectl("delete", "namespace", "kured")
 
 
-class Cordons:
-    """The most workers that were cordoned at the same time, while this is open."""
+@contextmanager
+def cordons(cluster: Cluster) -> Iterator[list[int]]:
+    """Collect the numbers of cordoned nodes, asked again and again."""
+    numbers: list[int] = []
+    listing = ("get", "nodes", "--field-selector=spec.unschedulable=true", "-o", "name")
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.most = 0
-        self._cluster = cluster
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
+    def ask() -> None:
+        numbers.append(len(cluster.kubectl(*listing, check=False).split()))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        listing = ("get", "nodes", "--field-selector=spec.unschedulable=true", "-o", "name")
-        while not self._ended.wait(0.2):
-            cordoned = self._cluster.kubectl(*listing, check=False).split()
-            self.most = max(self.most, len(cordoned))
+    with repeated(ask, 0.2):
+        yield numbers
 
 
 def test_workers_that_the_last_update_created_leave_one_at_a_time(cluster: Cluster) -> None:
     cluster.up(workerCount=3)
-    with Cordons(cluster) as cordons:
+    with cordons(cluster) as numbers:
         cluster.up(workerCount=1)
-    assert cordons.most == 1
+    assert max(numbers) == 1
     assert cluster.nodes() == {"small-control-plane-0": True, "small-worker-0": True}
