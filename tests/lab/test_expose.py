@@ -14,6 +14,7 @@ from lab.cloud.layout import CLOUD, CLOUDS_YAML
 from lab.errors import LabError
 from tests.lab import marks
 from tests.lab.project import Project, Server
+from tests.lab.traffic import reachable
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab runs as root"),
@@ -63,9 +64,12 @@ def test_a_floating_ip_answers_this_machine_while_it_is_exposed(server: Server) 
 
 def test_a_server_cannot_call_this_machine(server: Server) -> None:
     exposed.turn_on()
+    call = "timeout 3 bash -c '</dev/tcp/{}/{}'"
+    # The call would work; and unlike `fails`, `ssh` raises when the server itself is not reached.
+    server.ssh(call.format("127.0.0.1", 22))
     with socket.create_server((exposed.HOST_ADDRESS, 0)) as listening:
-        port = listening.getsockname()[1]
-        assert server.fails(f"timeout 3 bash -c '</dev/tcp/{exposed.HOST_ADDRESS}/{port}'")
+        assert reachable(*listening.getsockname())
+        server.ssh(f"! {call.format(*listening.getsockname())}")
 
 
 def test_turning_it_off_leaves_nothing_behind(server: Server) -> None:
