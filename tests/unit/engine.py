@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import logging
-import os
 import runpy
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pytest
 import yaml
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
 from pulumi.runtime.proto.source_pb2 import StackTrace
@@ -46,7 +46,14 @@ logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 # Where each resource is declared is of use to the engine only, and a fifth of the work of a run.
 pulumi.runtime.resource._get_stack_trace = StackTrace
 
-# The least a user must set; the cloud is not asked.
+# Where the provider logs in; the cloud is not asked.
+LOGIN = {
+    "OS_AUTH_URL": "https://cloud.example.org:5000/v3",
+    "OS_USERNAME": "somebody",
+    "OS_PASSWORD": "something",
+    "OS_PROJECT_NAME": "somewhere",
+}
+# The least a user must set.
 MINIMAL: Mapping[str, Any] = {
     "externalNetwork": "public",
     "allowedCidrs": ["203.0.113.0/24"],
@@ -294,20 +301,15 @@ def run(
         [f"{PROJECT}:{key}" for key in secret],
     )
 
-    # The provider's cloud; it is never asked.
-    os.environ |= {
-        "OS_AUTH_URL": "https://cloud.example.org:5000/v3",
-        "OS_USERNAME": "somebody",
-        "OS_PASSWORD": "something",
-        "OS_PROJECT_NAME": "somewhere",
-    }
-
     # As the language host does it: in a stack of its own.
     pulumi.runtime.settings.set_root_resource(None)  # type: ignore[arg-type]
     # As `pulumi.runtime.test` does it: what a failed run left must not fail this one.
     SETTINGS.rpc_manager.clear()
     SETTINGS.outputs.clear()
-    _sync_await(pulumi.runtime.run_in_stack(_program))
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in LOGIN.items():
+            environment.setenv(name, value)
+        _sync_await(pulumi.runtime.run_in_stack(_program))
     return recorded
 
 
