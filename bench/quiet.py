@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from lab.paths import ensure
 from lab.stack import Stack
+from lab.toolchain import plugins
 
 
-class QuietStack(Stack):
-    """A stack whose CLI writes no automatic log: a file takes the place of the log's folder.
+def home(folder: Path) -> Path:
+    """Make a home in this folder that has the user's plugins, and a file in the log's place.
 
     The CLI writes the log whenever it can make that folder, which costs about as much processor
     time as the rest of the CLI.
     """
+    made = ensure(folder / "home")
+    (made / "logs").touch()
+    if not (made / "plugins").is_symlink():
+        (made / "plugins").symlink_to(plugins.home() / "plugins")
+    return made
+
+
+class QuietStack(Stack):
+    """A stack whose CLI writes no automatic log."""
 
     def environment(self) -> dict[str, str]:
         """Environment of any stack of the lab, with that home."""
-        home = ensure(self.folder / "home")
-        (home / "logs").touch()
-        plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
-        if not (home / "plugins").is_symlink():
-            (home / "plugins").symlink_to(plugins)
-        return {**super().environment(), "PULUMI_HOME": str(home)}
+        return {**super().environment(), "PULUMI_HOME": str(home(self.folder))}

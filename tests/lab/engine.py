@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -12,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from lab import toolchain
+from bench.quiet import home
 from lab.paths import PROJECT, ensure
+from tests.lab import own_backend
 from tests.lab.last_update import LAST_UPDATE, changes
 
 NAME = "engine"
@@ -29,22 +29,15 @@ class Program:
         self._name = name
         self._folder = ensure(folder / "program")
         self._config = self._folder / f"Pulumi.{NAME}.yaml"
-        home = ensure(folder / "home")
-        # A file in the place of its folder keeps the CLI from logging, which takes half the time.
-        (home / "logs").touch()
-        plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
-        (home / "plugins").symlink_to(plugins)
-        self._environment = {
-            **os.environ,
-            **toolchain.environment(),
-            "PYTHONPATH": str(PROJECT),
-            "PULUMI_HOME": str(home),
-            "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
-            "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-            "PULUMI_STACK": NAME,
-            **environment,
-        }
-        self._environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+        self._environment = own_backend.environment(
+            {
+                "PYTHONPATH": str(PROJECT),
+                "PULUMI_HOME": str(home(folder)),
+                "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
+                "PULUMI_STACK": NAME,
+                **environment,
+            }
+        )
         shutil.copy(PROGRAMS / name / "__main__.py", self._folder)
         (self._folder / "Pulumi.yaml").write_text(
             yaml.safe_dump({"name": name, "runtime": "python"})

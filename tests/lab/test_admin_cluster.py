@@ -7,7 +7,6 @@ destroyed and made again, with other keys, while the other one runs on.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import image, settings, toolchain
+from lab import image, settings
 from lab.cloud import namespace
+from tests.lab import own_backend
 from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.poll import Poll
 from tests.smoke.live import until
@@ -92,16 +92,15 @@ def pulumi(hub: Cluster, folder: Path, *words: str) -> str:
     """Run Pulumi's CLI with its state in the store."""
     told = store(hub)
     (folder / "ca.crt").write_text(told["caCertificate"])
-    environment = {
-        **os.environ,
-        **toolchain.environment(),
-        "PULUMI_HOME": str(folder / "home"),
-        "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-        "AWS_CA_BUNDLE": str(folder / "ca.crt"),
-        "AWS_ACCESS_KEY_ID": told["pulumi"]["accessKey"],
-        "AWS_SECRET_ACCESS_KEY": told["pulumi"]["secretKey"],
-    }
-    environment.pop("PULUMI_BACKEND_URL", None)
+    # The home knows the backend, once the CLI has logged in to it.
+    environment = own_backend.environment(
+        {
+            "PULUMI_HOME": str(folder / "home"),
+            "AWS_CA_BUNDLE": str(folder / "ca.crt"),
+            "AWS_ACCESS_KEY_ID": told["pulumi"]["accessKey"],
+            "AWS_SECRET_ACCESS_KEY": told["pulumi"]["secretKey"],
+        }
+    )
     done = subprocess.run(
         namespace.enter(
             ["pulumi", *words, "--non-interactive"], environment={}, folder=folder

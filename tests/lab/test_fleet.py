@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import toolchain
 from lab.image.versions import KUBERNETES as VERSION
 from lab.paths import PROJECT, ensure
+from tests.lab import own_backend
 from tests.lab.engine import PROGRAMS
 from tests.smoke.live import until
 
@@ -24,14 +23,13 @@ class Backend:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {
-            **os.environ,
-            **toolchain.environment(),
-            "PYTHONPATH": str(PROJECT),
-            "PULUMI_HOME": str(ensure(folder / "home")),
-            "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
-            "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-        }
+        self.environment = own_backend.environment(
+            {
+                "PYTHONPATH": str(PROJECT),
+                "PULUMI_HOME": str(ensure(folder / "home")),
+                "PULUMI_BACKEND_URL": f"file://{ensure(folder / 'state')}",
+            }
+        )
 
     def run(
         self, project: str, *command: str, **environment: str

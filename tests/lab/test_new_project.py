@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from lab import image, toolchain
-from lab.cloud import inside, layout, namespace
+from lab import image
+from lab.cloud import layout, namespace
 from lab.image.charts import CHARTS
 from lab.paths import PROJECT, ensure
-from tests.lab import marks
+from tests.lab import marks, own_backend
 
 pytestmark = marks.SDK
 
@@ -22,17 +20,11 @@ STACK = "demo"
 
 def pulumi(folder: Path, *words: str) -> str:
     """Output of the CLI in a folder, with a backend of its own."""
-    environment: Mapping[str, str] = {
-        **os.environ,
-        **inside.environment(),
-        **toolchain.environment(),
-        "PULUMI_BACKEND_URL": f"file://{ensure(folder.parent / 'state')}",
-        "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-    }
+    backend = {"PULUMI_BACKEND_URL": f"file://{ensure(folder.parent / 'state')}"}
     done = subprocess.run(
         namespace.enter(["pulumi", *words, "--non-interactive"], environment={}, folder=folder),
-        env=environment, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
+        env=own_backend.environment(backend, cloud=True),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

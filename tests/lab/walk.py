@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -10,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lab import toolchain
-from lab.cloud import inside, namespace
+from lab.cloud import namespace
 from lab.paths import PROJECT
 from lab.stack import Stack
+from tests.lab import own_backend
 from tests.lab.cluster import Cluster
 from tests.lab.object_store import ObjectStore
 
@@ -37,18 +36,14 @@ class Walk:
             shutil.copy(PROJECT / name, folder / name)
         (folder / ".venv").symlink_to(PROJECT / ".venv")
         query = f"endpoint={store.endpoint}&s3ForcePathStyle=true&region={store.region}"
-        self.environment = {
-            **os.environ,
-            **inside.environment(),
-            **toolchain.environment(),
-            "PULUMI_BACKEND_URL": f"s3://{store.bucket}?{query}",
-            "PULUMI_CONFIG_PASSPHRASE": "of no use to anyone",
-            "AWS_ACCESS_KEY_ID": store.access_key,
-            "AWS_SECRET_ACCESS_KEY": store.secret_key,
-        }
-        # Both have it: the one Pulumi, the other OpenStack's client and kubectl.
-        paths = (toolchain.environment()["PATH"], inside.environment()["PATH"])
-        self.environment["PATH"] = ":".join(paths)
+        self.environment = own_backend.environment(
+            {
+                "PULUMI_BACKEND_URL": f"s3://{store.bucket}?{query}",
+                "AWS_ACCESS_KEY_ID": store.access_key,
+                "AWS_SECRET_ACCESS_KEY": store.secret_key,
+            },
+            cloud=True,
+        )
 
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command there; returns its standard output, and if it may fail all that it said."""
