@@ -10,8 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
 from lab.console import say
+
+MISSED = "MISSED"
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -20,13 +25,19 @@ class Figures:
 
     rows: list[tuple[str, str, str]] = field(default_factory=list)
 
+    @property
+    def missed(self) -> list[str]:
+        """The figures that miss their targets."""
+        return [f"{what}: {value}, {note}" for what, value, note in self.rows if MISSED in note]
+
     def add(self, what: str, value: float, unit: str = "s", at_most: float | None = None) -> None:
         """Add a figure; `at_most` is its target."""
         target = "" if at_most is None else f"at most {at_most:g} {unit}".rstrip()
-        missed = at_most is not None and value > at_most
+        if at_most is not None and value > at_most:
+            target = f"{target} {MISSED}"
         shown = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
         shown = f"{shown} {unit}".rstrip()
-        self.rows.append((what, shown, f"{target} MISSED" if missed else target))
+        self.rows.append((what, shown, target))
         say(f"FIGURE {what}: {shown}")
 
     def skip(self, what: str, why: str) -> None:
@@ -42,11 +53,16 @@ class Figures:
         print(f"load of the last 1, 5, 15 minutes: {load} on {os.cpu_count()} processors")
 
 
+def timed(action: Callable[[], Result]) -> tuple[Result, float]:
+    """Measure the seconds that an action takes; returns its result, too."""
+    began = time.monotonic()
+    result = action()
+    return result, time.monotonic() - began
+
+
 def seconds(action: Callable[[], object]) -> float:
     """Measure the seconds that an action takes."""
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began
+    return timed(action)[1]
 
 
 def processor_seconds() -> float:

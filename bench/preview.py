@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.figures import Figures, processor_seconds, seconds
+from bench.figures import Figures, processor_seconds, timed
 from bench.quiet import QuietStack
 from lab import image, settings
 from lab.image import versions
@@ -40,11 +40,8 @@ def preview(stack: Stack, keys: Mapping[str, Any]) -> tuple[float, float, int]:
     """Measure seconds and processor seconds of a preview; returns also its number of resources."""
     stack.configure(keys)
     before = processor_seconds()
-    said: list[str] = []
-    taken = seconds(
-        lambda: said.append(stack.pulumi("preview", "--suppress-outputs", capture=True).stdout)
-    )
-    found = re.search(r"\+ (\d+) to create", said[0])
+    done, taken = timed(lambda: stack.pulumi("preview", "--suppress-outputs", capture=True))
+    found = re.search(r"\+ (\d+) to create", done.stdout)
     return taken, processor_seconds() - before, int(found[1]) if found else 0
 
 

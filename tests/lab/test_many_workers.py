@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.cluster import from_nothing
-from bench.figures import Figures, seconds
+from bench.figures import Figures, seconds, timed
 from lab import image, settings
 from lab.image import glance, node, versions
 from tests.lab.cluster import Cluster, left_in_project
@@ -47,9 +47,9 @@ def test_twenty_workers_come_up_together(cluster: Cluster, figures: Figures) -> 
     up, ready = from_nothing(cluster, CONTROL_PLANES + WORKERS)
     figures.add(f"{WORKERS} workers: pulumi up from nothing", up)
     figures.add(f"{WORKERS} workers: until all nodes are Ready", ready)
-    unchanged: list[dict[str, int]] = []
-    figures.add("no changes", seconds(lambda: unchanged.append(cluster.up())))
-    assert unchanged == [{}]
+    changes, taken = timed(cluster.up)
+    figures.add("no changes", taken)
+    assert changes == {}
 
 
 def test_one_more_worker_joins(cluster: Cluster, figures: Figures) -> None:
@@ -79,7 +79,6 @@ def test_all_machines_are_rolled_with_five_workers_at_a_time(
     # Fewer than all but one: they did not go one after the other.
     assert fewest(seen, "worker") < WORKERS - 1
     assert fewest(seen, "control-plane") >= CONTROL_PLANES - 1
-    assert poll.longest < LONGEST_SILENCE
 
 
 def test_all_workers_but_one_leave(cluster: Cluster, figures: Figures) -> None:
@@ -88,7 +87,6 @@ def test_all_workers_but_one_leave(cluster: Cluster, figures: Figures) -> None:
     silence(figures, poll, "scaling in")
     assert fewest(seen, "control-plane") == CONTROL_PLANES
     assert {name for name in cluster.nodes() if "worker" in name} == {"many-worker-0"}
-    assert poll.longest < LONGEST_SILENCE
     assert cluster.up() == {}
 
 

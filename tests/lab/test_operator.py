@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from addons import operator
-from bench.figures import Figures, seconds
+from bench.figures import Figures, seconds, timed
 from commands.private_file import write_private
 from lab import image, program_image, settings
 from lab.cloud import layout, namespace
@@ -242,18 +241,11 @@ def cafe(others: dict[str, Other]) -> Other:
     return others["cafe"]
 
 
-def took(true: Callable[[], object], what: str, at_most: float) -> float:
-    """Wait; returns the seconds that it took."""
-    begun = time.monotonic()
-    until(true, what, at_most)
-    return time.monotonic() - begun
-
-
 def test_an_applied_stack_becomes_a_cluster(
     walk: Walk, shop: Other, by_hand: list[float], figures: Figures
 ) -> None:
     walk.step("The first cluster", LAB)
-    made = took(shop.updated, "the first update", LONGEST_MAKING)
+    made = seconds(lambda: until(shop.updated, "the first update", LONGEST_MAKING))
     figures.add("`pulumi up` by hand of a cluster of that size", by_hand[0])
     figures.add("from `fleet add` to all nodes Ready", made, at_most=by_hand[0] + LONGEST_MORE)
     assert shop.nodes() == {"shop-control-plane-0": True, "shop-worker-0": True}
@@ -267,7 +259,7 @@ def test_added_again_it_is_left_alone(shop: Other) -> None:
 
 def test_a_changed_count_scales_it(walk: Walk, shop: Other, figures: Figures) -> None:
     walk.step("Scale it")
-    scaled = took(shop.updated, "the second worker", LONGEST_CHANGE)
+    scaled = seconds(lambda: until(shop.updated, "the second worker", LONGEST_CHANGE))
     figures.add("from a changed workerCount to the node Ready", scaled, at_most=LONGEST_CHANGE)
     assert shop.nodes()["shop-worker-1"]
 
@@ -277,20 +269,18 @@ def test_a_worker_that_is_deleted_in_nova_comes_back(
 ) -> None:
     before = shop.servers()["shop-worker-1"]
     walk.step("Lose a machine")
-    begun = time.monotonic()
 
     def healed() -> bool:
         now = shop.servers().get("shop-worker-1", before)
         return now != before and shop.is_node("shop-worker-1", now)
 
-    until(healed, "the worker", LONGEST_CHANGE)
-    seconds_taken = time.monotonic() - begun
-    figures.add("from a deleted worker to the node Ready", seconds_taken, at_most=LONGEST_HEALING)
+    taken = seconds(lambda: until(healed, "the worker", LONGEST_CHANGE))
+    figures.add("from a deleted worker to the node Ready", taken, at_most=LONGEST_HEALING)
 
 
 def test_a_raised_version_upgrades_it(walk: Walk, shop: Other, figures: Figures) -> None:
     walk.step("Upgrade Kubernetes")
-    upgraded = took(shop.updated, "the upgrade", LONGEST_CHANGE)
+    upgraded = seconds(lambda: until(shop.updated, "the upgrade", LONGEST_CHANGE))
     figures.add("from a raised version to all nodes upgraded", upgraded)
     assert all(shop.nodes().values())
     assert shop.kubelets() == [NEW] * 3
@@ -303,9 +293,9 @@ def test_a_second_one_is_made_and_kubeconfigs_of_both_are_fetched_by_name(
     walk.step("The second cluster")
     until(cafe.updated, "the second cluster", LONGEST_MAKING)
     assert (shop.kubelets(), cafe.kubelets()) == ([NEW] * 3, [NEW] * 2)
-    begun = time.monotonic()
-    listed = {each["name"]: each for each in json.loads(shop.fleet("list", "--output", "json"))}
-    figures.add("`fleet list` of three clusters", time.monotonic() - begun, at_most=10)
+    said, taken = timed(lambda: shop.fleet("list", "--output", "json"))
+    figures.add("`fleet list` of three clusters", taken, at_most=10)
+    listed = {each["name"]: each for each in json.loads(said)}
     assert {name: each["ready"] for name, each in listed.items()} == {
         "admin": 2,
         "shop": 3,
@@ -336,10 +326,9 @@ def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Other, figures:
     shop.patch({"workerCount": 3})
     until(lambda: "shop-worker-2" in shop.servers(), "the third worker's server", LONGEST_CHANGE)
     shop.kubectl("delete", "pod", "shop-workspace-0", "--grace-period=0", "--force")
-    begun = time.monotonic()
     # Until then, the operator tells of the first try, which failed.
-    until(shop.updated, "the repaired update", LONGEST_CHANGE)
-    figures.add("from a killed update to all nodes Ready", time.monotonic() - begun)
+    repaired = seconds(lambda: until(shop.updated, "the repaired update", LONGEST_CHANGE))
+    figures.add("from a killed update to all nodes Ready", repaired)
     assert len(shop.nodes()) == 4
     assert all(shop.nodes().values())
 
@@ -362,7 +351,7 @@ def test_what_was_given_up_in_an_outage_is_tried_again(
         last = shop.object()["status"]["lastUpdate"]
         return bool(last["name"] != before and last["state"] == "succeeded")
 
-    tried = took(repaired, "an update that succeeds", LONGEST_CHANGE)
+    tried = seconds(lambda: until(repaired, "an update that succeeds", LONGEST_CHANGE))
     figures.add(f"from another try after {reason} to its end", tried)
     assert shop.stalled() is None
 
@@ -376,7 +365,7 @@ def test_a_protected_cluster_cannot_be_deleted(shop: Other) -> None:
 def test_otherwise_its_deletion_destroys_it(shop: Other, figures: Figures) -> None:
     shop.patch({"deletionProtection": False})
     shop.delete()
-    destroyed = took(lambda: not shop.object(), "the destroy", LONGEST_CHANGE)
+    destroyed = seconds(lambda: until(lambda: not shop.object(), "the destroy", LONGEST_CHANGE))
     figures.add("from the deletion to nothing left", destroyed, at_most=LONGEST_CHANGE)
     assert shop.servers() == {}
 
