@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.cloud.layout import EXTERNAL_CIDR, EXTERNAL_NETWORK
-from lab.paths import CACHE
-
-CHARTS = CACHE / "charts"
+from lab.image.charts import CHARTS
 
 # A server of the lab is a system container: it shares the machine's kernel, cgroups and modules.
 KUBELET = {

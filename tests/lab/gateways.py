@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 
+from config import ports
 from tests.lab.cluster import Cluster, run
 from tests.lab.ssh_host import BOOT_ID
 
@@ -42,7 +43,7 @@ class Gateway:
             "BatchMode=yes", "ConnectTimeout=3", "ServerAliveInterval=2",
         )  # fmt: skip
         words = [word for option in options for word in ("-o", option)]
-        port = str(2200 + self.index)
+        port = str(ports.FIRST_GATEWAY_SSH + self.index)
         line = [
             "ssh",
             "-i",

@@ -12,12 +12,12 @@ from typing import Any
 import openstack
 from openstack.block_storage.v3.volume import Volume
 
+from lab.cloud.layout import EXTERNAL_NETWORK
+from lab.image import BASE_NAME
 from tests.lab.ssh_host import PATIENCE, SshHost, make_key
 from tests.smoke.live import until
 
-IMAGE = "debian-13"
 FLAVOR = "lab.1c1g"
-EXTERNAL = "external"
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Project:
         public = self.key.with_suffix(".pub").read_text()
         self.cloud.compute.create_keypair(name=self.prefix, public_key=public)
         self.undo(lambda: self.cloud.compute.delete_keypair(self.prefix))
-        self.external = network.find_network(EXTERNAL, ignore_missing=False)
+        self.external = network.find_network(EXTERNAL_NETWORK, ignore_missing=False)
         self.network = network.create_network(name=self.prefix)
         self.undo(lambda: network.delete_network(self.network))
         subnet = network.create_subnet(
@@ -101,7 +101,7 @@ class Project:
 
     def image(self) -> str:
         """Id of the lab's plain image."""
-        return str(self.cloud.image.find_image(IMAGE, ignore_missing=False).id)
+        return str(self.cloud.image.find_image(BASE_NAME, ignore_missing=False).id)
 
     def start(self, name: str, *, flavor: str = FLAVOR, user_data: str = "", **more: Any) -> Server:
         """Request a server with a floating IP; `more` can make it boot from a volume."""

@@ -13,7 +13,6 @@ from tests.lab.ssh_host import SshHost
 
 # The image with keepalived.
 NODE_IMAGE = image_name(versions.KUBERNETES)
-PLAIN_IMAGE = "debian-13"
 SMALL, LARGER = "lab.1c1g", "lab.1c2g"
 
 USER_DATA = """\

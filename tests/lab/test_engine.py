@@ -13,11 +13,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.image import BASE_NAME
 from tests.lab import marks
 from tests.lab.engine import Program
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
 from tests.lab.ssh_host import PATIENCE, make_key
-from tests.lab.steps import LARGER, PLAIN_IMAGE, SMALL, WEB, Steps
+from tests.lab.steps import LARGER, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
 from tests.lab.traffic import answer_times, crash, longest_silence, reachable
 from tests.smoke.live import until
@@ -116,7 +117,7 @@ def test_a_crashed_server_is_started_again_by_an_update_with_refresh(
 
 
 def test_a_server_boots_from_a_volume_and_gets_a_second_one(steps: Steps) -> None:
-    from_volume = {"image": PLAIN_IMAGE, "flavor": SMALL, "disk": 5}
+    from_volume = {"image": BASE_NAME, "flavor": SMALL, "disk": 5}
     steps.change(
         servers={**steps.want["servers"], "c": from_volume},
         floating=[*steps.want["floating"], "c"],
@@ -145,7 +146,7 @@ def test_another_flavor_resizes_and_another_image_rebuilds_in_place(
     for server in (resized, rebuilt):
         server.ssh("echo kept | sudo tee /root/file && sync")
     wanted = copy.deepcopy(steps.want["servers"])
-    wanted["c"]["flavor"], wanted["b"]["image"] = LARGER, PLAIN_IMAGE
+    wanted["c"]["flavor"], wanted["b"]["image"] = LARGER, BASE_NAME
     # Nova keeps the volume during the rebuild; then the update detaches it.
     assert steps.change(servers=wanted, volume="") == {"update": 2, "delete": 1}
     assert steps.outputs["servers"] == before
@@ -161,7 +162,7 @@ def test_another_flavor_resizes_and_another_image_rebuilds_in_place(
 
 def test_a_hard_group_refuses_a_server_too_many(steps: Steps, tenant: Tenant) -> None:
     """Set max_server_per_host: only with it the lab, a single host, enforces the policy."""
-    hard = {"image": PLAIN_IMAGE, "flavor": SMALL, "policy": "anti-affinity", "most": 1}
+    hard = {"image": BASE_NAME, "flavor": SMALL, "policy": "anti-affinity", "most": 1}
     first = {n: s for n, s in steps.want["servers"].items() if n != "c"}
     floating = [n for n in steps.want["floating"] if n != "c"]
     steps.change(servers={**first, "d": hard}, floating=floating)

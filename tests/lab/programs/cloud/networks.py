@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import pulumi
 import pulumi_openstack as openstack
 
+from lab.cloud.layout import EXTERNAL_NETWORK
+
 CIDR = "10.67.0.0/24"
-EXTERNAL = "external"
 MOVING = "10.67.0.100"
 # Each server's address is the same in every step.
 ADDRESSES = {"a": "10.67.0.11", "b": "10.67.0.12", "c": "10.67.0.13", "d": "10.67.0.14"}
@@ -30,7 +31,7 @@ class Network:
             ip_version=4,
             allocation_pools=[openstack.networking.SubnetAllocationPoolArgs(**RANDOM)],
         )
-        outside = openstack.networking.get_network(name=EXTERNAL, external=True)
+        outside = openstack.networking.get_network(name=EXTERNAL_NETWORK, external=True)
         router = openstack.networking.Router(
             "router", name="router", external_network_id=outside.id
         )
@@ -90,7 +91,7 @@ class Network:
     def _floating(self, name: str) -> openstack.networking.FloatingIp:
         return openstack.networking.FloatingIp(
             name,
-            pool=EXTERNAL,
+            pool=EXTERNAL_NETWORK,
             port_id=self.ports[name].id,
             opts=pulumi.ResourceOptions(depends_on=[self._routed]),
         )
