@@ -49,7 +49,13 @@ def build() -> Path:
 def _image(packages: Path) -> Image:
     return Image(
         name=NAME,
-        layers=[debian.layers()[0], debian.python(), _pulumi(), _tree(packages), _program()],
+        layers=[
+            debian.layers()[0],
+            debian.python(),
+            _pulumi(),
+            _virtual_environment(packages),
+            _program(),
+        ],
         command=["pulumi"],
         environment={
             # The lab's language host runs the first `python`.
@@ -116,7 +122,8 @@ def _pulumi() -> Layer:
     return writer.close()
 
 
-def _tree(packages: Path) -> Layer:
+def _virtual_environment(packages: Path) -> Layer:
+    """The packages, in an environment of the image's Python where the checkout has its own."""
     writer = LayerWriter(_LAYERS)
     writer.folder(_PROGRAM, 0o777)
     writer.write(f"{_PROGRAM}/.venv/pyvenv.cfg", f"home = /usr/bin\nversion = {_PYTHON}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lab.cloud.layout import (
     API,
@@ -400,7 +400,4 @@ def plan(secrets: Secrets, *, initialize: bool) -> list[Unit]:
     """List the units of this start; without initialization, no unit waits for its jobs."""
     units = services() + (initialization(secrets) if initialize else [])
     names = {unit.name for unit in units}
-    return [
-        Unit(**{**vars(unit), "after": [name for name in unit.after if name in names]})
-        for unit in units
-    ]
+    return [replace(unit, after=[name for name in unit.after if name in names]) for unit in units]

@@ -51,7 +51,7 @@ def test_it_has_what_the_containerfile_copies_and_the_charts() -> None:
 def test_its_python_finds_the_locked_packages(tmp_path: Path) -> None:
     (tmp_path / "packages/yaml").mkdir(parents=True)
     (tmp_path / "packages/yaml/__init__.py").touch()
-    made = entries(program_image._tree(tmp_path / "packages"))
+    made = entries(program_image._virtual_environment(tmp_path / "packages"))
     assert made["program/.venv/bin/python"].linkname == "/usr/bin/python3"
     assert "program/.venv/lib/python3.13/site-packages/yaml/__init__.py" in made
     assert "program/.venv/pyvenv.cfg" in made
