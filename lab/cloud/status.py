@@ -6,39 +6,16 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
 from lab.cloud import exposed, namespace
 from lab.cloud.layout import CLOUD_LOGS, STATUS
+from lab.cloud.unit_status import UnitStatus
 from lab.cloud.units import environment
 from lab.paths import PROJECT, STATE
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnitStatus:
-    """One line of the supervisor's status file."""
-
-    name: str
-    job: bool
-    state: str
-    pid: int
-    since: float
-    restarts: int
-    reason: str
-
-    @property
-    def ready(self) -> bool:
-        """Tell whether the service is up, or the job done."""
-        return self.state in ("up", "done")
-
-    @property
-    def log(self) -> Path:
-        """File with its output."""
-        return CLOUD_LOGS / f"{self.name}.log"
 
 
 def units() -> list[UnitStatus]:

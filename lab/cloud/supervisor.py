@@ -18,13 +18,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
 
 from lab.cloud import namespace, secrets
 from lab.cloud.layout import CLOUD_LOGS, STATUS
+from lab.cloud.unit_status import UnitStatus
 from lab.cloud.units import Unit, environment, plan
 from lab.paths import PROJECT, STATE, ensure
 
@@ -35,39 +36,21 @@ HEALTHY_AFTER = 60.0
 EMPTY_LOG_LINE = re.compile(r"^[\d-]+ [\d:.]+ \d+ [A-Z]+ \S+\s*$")
 
 
-@dataclass
-class Report:
-    """State of one unit, as `lab status` shows it."""
-
-    name: str
-    job: bool
-    state: str = "waiting"
-    pid: int = 0
-    since: float = 0.0
-    restarts: int = 0
-    reason: str = ""
-
-
-def log_path(name: str) -> Path:
-    """File with a unit's output."""
-    return CLOUD_LOGS / f"{name}.log"
-
-
-def last_words(name: str) -> str:
+def last_words(log: Path) -> str:
     """Return the last telling line of a unit's log, as the reason for its failure."""
-    with open(log_path(name), "rb") as log:
-        log.seek(max(0, os.fstat(log.fileno()).st_size - 4000))
-        lines = log.read().decode(errors="replace").strip().splitlines()
+    with open(log, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 4000))
+        lines = file.read().decode(errors="replace").strip().splitlines()
     # A traceback in an OpenStack log ends with a line of nothing but time, process and logger.
     telling = [line for line in lines if not EMPTY_LOG_LINE.match(line)]
     return telling[-1].strip()[-300:] if telling else "no output"
 
 
-def why(status: int, name: str) -> str:
+def why(status: int, log: Path) -> str:
     """Return the reason why a unit ended; the log of a killed one does not say."""
     if status == -signal.SIGKILL:
         return f"ended with status {status}: killed, by someone or because memory ran out"
-    return f"ended with status {status}: {last_words(name)}"
+    return f"ended with status {status}: {last_words(log)}"
 
 
 def answers(unit: Unit) -> bool:
@@ -93,7 +76,7 @@ class Supervisor:
     """Runs every unit in a thread of its own; the threads wait for each other by events."""
 
     def __init__(self, units: list[Unit]) -> None:
-        self.reports = {unit.name: Report(unit.name, unit.job) for unit in units}
+        self.reports = {unit.name: UnitStatus(name=unit.name, job=unit.job) for unit in units}
         self.ready = {unit.name: threading.Event() for unit in units}
         self.units = units
         self.written = ""
@@ -128,14 +111,14 @@ class Supervisor:
             if time.monotonic() - began > HEALTHY_AFTER:
                 back_off = FIRST_BACK_OFF
             report.restarts += 1
-            report.reason = why(status, unit.name)
+            report.reason = why(status, report.log)
             self._set(unit, "failed", pid=0)
             time.sleep(back_off)
             back_off = min(back_off * 2, LONGEST_BACK_OFF)
 
     def _run_once(self, unit: Unit) -> int:
         """Run the unit until it ends; mark a service as up as soon as it answers."""
-        with open(log_path(unit.name), "ab") as log, self.lock:
+        with open(self.reports[unit.name].log, "ab") as log, self.lock:
             process = subprocess.Popen(
                 list(unit.command),
                 stdin=subprocess.DEVNULL,

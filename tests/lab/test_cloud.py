@@ -21,6 +21,7 @@ import pytest
 from lab.cloud import namespace, status
 from lab.cloud.layout import BRIDGE, CGROUP
 from lab.cloud.lock import LOCK
+from lab.cloud.unit_status import UnitStatus
 from lab.paths import CACHE, PROJECT, STATE
 from tests.lab import machine
 from tests.smoke.live import until
@@ -46,7 +47,7 @@ def cloud() -> Iterator[None]:
         lab("cloud", "down")
 
 
-def unit(name: str) -> status.UnitStatus:
+def unit(name: str) -> UnitStatus:
     return next(found for found in status.units() if found.name == name)
 
 

@@ -15,7 +15,16 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from lab.cloud import configs, install, lock, namespace, preflight, supervisor, sysctls
+from lab.cloud import (
+    configs,
+    install,
+    lock,
+    namespace,
+    preflight,
+    supervisor,
+    sysctls,
+    unit_status,
+)
 from lab.cloud.layout import DRIVERS, INSTALL, VENV_BIN
 from lab.cloud.secrets import Secrets
 from lab.cloud.units import Unit, plan
@@ -102,16 +111,14 @@ def test_a_second_lab_is_told_who_holds_the_machine(
     lock.release(again)
 
 
-def test_a_failure_is_explained_by_the_last_telling_line_of_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
-    (tmp_path / "nova-api.log").write_text(
+def test_a_failure_is_explained_by_the_last_telling_line_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "nova-api.log"
+    log.write_text(
         "2026-11-21 12:05:54.777 273 ERROR nova HTTP 401 Unauthorized\n"
         "2026-11-21 12:05:54.777 273 ERROR nova \n"
     )
-    assert supervisor.why(1, "nova-api").endswith("HTTP 401 Unauthorized")
-    assert "killed" in supervisor.why(-9, "nova-api")
+    assert supervisor.why(1, log).endswith("HTTP 401 Unauthorized")
+    assert "killed" in supervisor.why(-9, log)
 
 
 def test_settings_that_were_raised_or_changed_by_servers_are_restored(
@@ -165,7 +172,7 @@ def test_on_cgroup_v2_the_lab_leaves_the_group_of_the_login_that_starts_it() -> 
 def test_a_waiting_unit_says_what_it_waits_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "CLOUD_LOGS", tmp_path)
+    monkeypatch.setattr(unit_status, "CLOUD_LOGS", tmp_path)
     monkeypatch.setattr(supervisor, "STATE", tmp_path)
     first = Unit(name="first", command=["sh", "-c", "true"], job=True)
     second = Unit(name="second", command=["sh", "-c", "true"], job=True, after=["first"])
