@@ -89,8 +89,11 @@ def hollow_machines(where: str, count: int, folder: Path) -> Iterator[list[dict[
     hollow = [sys.executable, "-m", "bench.hollow"]
     hollow += [word for option in options.items() for word in option]
     with subprocess.Popen(
-        namespace.enter(["ip", "netns", "exec", where, *hollow], environment=inside.environment()),
-        cwd=PROJECT,
+        namespace.enter(
+            ["ip", "netns", "exec", where, *hollow],
+            environment=inside.environment(),
+            folder=PROJECT,
+        ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

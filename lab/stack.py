@@ -64,8 +64,7 @@ class Stack:
         self, command: list[str], *, check: bool, capture: bool, timeout: float | None = None
     ) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
-            namespace.enter(command, environment={}),
-            cwd=PROJECT,
+            namespace.enter(command, folder=PROJECT),
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if capture else None,

@@ -53,8 +53,7 @@ def kubespray(done: dict[str, Step], checkout: Path) -> None:
         *("--image", image.name(OLD), "--old", OLD, "--new", NEW),
     ]
     result = subprocess.run(
-        namespace.enter(command, environment=inside.environment()),
-        cwd=PROJECT,
+        namespace.enter(command, environment=inside.environment(), folder=PROJECT),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

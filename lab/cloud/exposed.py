@@ -97,7 +97,7 @@ def _host(*command: str, ok: bool = True) -> str:
 
 
 def _inside(*command: str, ok: bool = True) -> str:
-    return _run(namespace.enter(command, environment={}), ok=ok)
+    return _run(namespace.enter(command), ok=ok)
 
 
 def _run(command: Sequence[str], *, ok: bool) -> str:

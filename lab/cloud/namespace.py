@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -117,9 +118,12 @@ def furnish() -> None:
 
 
 def enter(
-    command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    folder: Path | None = None,
 ) -> list[str]:
-    """Return the command line that runs `command` inside the lab's namespaces."""
+    """Return the command line that runs `command` in the lab's namespaces, and in this folder."""
     pid = running()
     if not pid:
         raise LabError("no lab is running: start it with `.venv/bin/python -m lab cloud up`")

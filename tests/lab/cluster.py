@@ -74,8 +74,7 @@ class Cluster:
         with (
             log.open("w") as output,
             subprocess.Popen(
-                namespace.enter(command, environment={}),
-                cwd=PROJECT,
+                namespace.enter(command, folder=PROJECT),
                 env=self.stack.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -125,8 +124,7 @@ class Cluster:
     def run_command(self, name: str, *arguments: str, statuses: Sequence[int] = (0,)) -> str:
         """Run one of `commands`, which must end with one of these; returns its output."""
         result = subprocess.run(
-            namespace.enter([sys.executable, "-m", f"commands.{name}", *arguments], environment={}),
-            cwd=PROJECT,
+            namespace.enter([sys.executable, "-m", f"commands.{name}", *arguments], folder=PROJECT),
             env=self.stack.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -230,8 +228,7 @@ class Cluster:
         """Run `pulumi config set --secret` with the value on standard input."""
         command = self.stack.command("config", "set", "--secret", key)
         subprocess.run(
-            namespace.enter(command, environment={}),
-            cwd=PROJECT,
+            namespace.enter(command, folder=PROJECT),
             env=self.stack.environment(),
             input=value,
             text=True,
@@ -266,7 +263,9 @@ def run(
 ) -> str:
     """Run a command inside the lab, for so long at most; returns its standard output."""
     result = subprocess.run(
-        namespace.enter(command, environment={**inside.environment(), **environment}),
+        namespace.enter(
+            command, environment={**inside.environment(), **environment}, folder=PROJECT
+        ),
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,

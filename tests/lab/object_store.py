@@ -62,7 +62,7 @@ class ObjectStore:
         command = [program, "posix", "--sidecar", str(self._notes), str(self._buckets)]
         with self._log.open("a") as log:
             self._server = subprocess.Popen(
-                namespace.enter(command, environment={}),
+                namespace.enter(command),
                 # No keys in the command line, which everyone on the machine sees.
                 env={"PATH": os.environ["PATH"], **self._environment},
                 stdin=subprocess.DEVNULL,

@@ -27,7 +27,7 @@ class Poll:
         ask = f"curl -sk -m 2 -o /dev/null -w '%{{http_code}}\\n' {self._endpoint}/readyz"
         command = ["sh", "-c", f"while sleep 0.2; do {ask}; done"]
         if not self._inside:
-            command = namespace.enter(command, environment={})
+            command = namespace.enter(command)
         self._client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._over = threading.Event()
         self._reader = threading.Thread(target=self._read)

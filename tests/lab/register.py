@@ -134,7 +134,7 @@ def counting(kubeconfig: Path, history: Path) -> Iterator[None]:
     """Count from inside the lab while the block runs."""
     history.write_text("")
     command = [sys.executable, "-m", "tests.lab.register", str(kubeconfig), str(history)]
-    line = namespace.enter(command, environment={}, folder=PROJECT)
+    line = namespace.enter(command, folder=PROJECT)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL) as process:
         try:
             yield

@@ -22,7 +22,7 @@ def serving(archive: Path, log: Path) -> Iterator[str]:
     """Serve an archive within the block; gives the URL, and writes each request to the log."""
     words = ["--address", layout.API, "--port", str(PORT), str(archive)]
     command = [sys.executable, "-m", "tests.lab.mirror", *words]
-    line = namespace.enter(command, environment={}, folder=PROJECT)
+    line = namespace.enter(command, folder=PROJECT)
     with (
         log.open("w") as said,
         subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said) as server,

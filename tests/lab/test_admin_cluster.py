@@ -102,9 +102,7 @@ def pulumi(hub: Cluster, folder: Path, *words: str) -> str:
         }
     )
     done = subprocess.run(
-        namespace.enter(
-            ["pulumi", *words, "--non-interactive"], environment={}, folder=folder
-        ),
+        namespace.enter(["pulumi", *words, "--non-interactive"], folder=folder),
         env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

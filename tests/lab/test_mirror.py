@@ -95,7 +95,7 @@ def mirror(
     with (
         log.open("w") as said,
         subprocess.Popen(
-            namespace.enter(command, environment={}, folder=PROJECT),
+            namespace.enter(command, folder=PROJECT),
             stdin=subprocess.DEVNULL,
             stdout=said,
         ) as server,

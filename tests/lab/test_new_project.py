@@ -22,7 +22,7 @@ def pulumi(folder: Path, *words: str) -> str:
     """Output of the CLI in a folder, with a backend of its own."""
     backend = {"PULUMI_BACKEND_URL": f"file://{ensure(folder.parent / 'state')}"}
     done = subprocess.run(
-        namespace.enter(["pulumi", *words, "--non-interactive"], environment={}, folder=folder),
+        namespace.enter(["pulumi", *words, "--non-interactive"], folder=folder),
         env=own_backend.environment(backend, cloud=True),
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -97,7 +97,7 @@ def served(*files: Path) -> Iterator[list[str]]:
     command = ["python3", "-m", "http.server", "--bind", layout.API, str(PORT)]
     folder = Path(os.path.commonpath(files))
     with subprocess.Popen(
-        namespace.enter([*command, "--directory", str(folder)], environment={}),
+        namespace.enter([*command, "--directory", str(folder)]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

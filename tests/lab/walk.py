@@ -48,7 +48,7 @@ class Walk:
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command there; returns its standard output, and if it may fail all that it said."""
         done = subprocess.run(
-            namespace.enter(command, environment={}, folder=self.folder),
+            namespace.enter(command, folder=self.folder),
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
