@@ -90,12 +90,19 @@ def _start(held: int, *, initialize: bool) -> None:
     process = namespace.create(
         [*command, "initialize"] if initialize else command, log=log, inherited=held
     )
-    pid = 0
-    while not pid and process.poll() is None:
-        pid = namespace.init_pid(process.pid)
-    if not pid:
-        raise LabError(f"the lab's namespaces could not be made: see {log}")
-    namespace.remember(pid)
+    try:
+        pid = 0
+        while not pid and process.poll() is None:
+            time.sleep(0.02)
+            pid = namespace.init_pid(process.pid)
+        if not pid:
+            raise LabError(f"the lab's namespaces could not be made: see {log}")
+        namespace.remember(pid)
+    except BaseException:
+        # No one knows of it yet, and it holds the lock.
+        process.kill()
+        process.wait()
+        raise
 
 
 def _wait() -> None:
