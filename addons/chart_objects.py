@@ -8,7 +8,7 @@ from pulumi.resource import DependencyResource
 
 
 def is_object(args: pulumi.ResourceTransformArgs) -> bool:
-    """Tell whether a chart's transform is asked about an object: the chart itself has no kind."""
+    """True if the transform of a chart is asked about an object: the chart itself has no kind."""
     return "kind" in args.props
 
 

@@ -112,7 +112,7 @@ class SshLogin:
 
     @_persistently
     def accepts_an_older_key(self) -> bool:
-        """Tell if a key other than the newest one opens the machine.
+        """True if a key other than the newest one opens the machine.
 
         Raises:
             UnreachableError: if it does not answer, which is no refusal.

@@ -29,7 +29,7 @@ RULES = (
 
 
 def is_on() -> bool:
-    """Tell whether the host has the route."""
+    """True if the host has the route."""
     if not Path("/sys/class/net", OUTER).exists():
         return False
     return EXTERNAL_CIDR in _host("ip", "route", "show", "dev", OUTER)

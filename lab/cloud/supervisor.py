@@ -54,7 +54,7 @@ def why(status: int, log: Path) -> str:
 
 
 def answers(unit: Unit) -> bool:
-    """Tell whether a running service answers."""
+    """True if a running service answers."""
     if unit.url:
         try:
             with urllib.request.urlopen(unit.url, timeout=10):

@@ -22,7 +22,7 @@ class UnitStatus:
 
     @property
     def ready(self) -> bool:
-        """Tell whether the service is up, or the job done."""
+        """True if the service is up, or the job done."""
         return self.state in ("up", "done")
 
     @property

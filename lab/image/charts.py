@@ -39,7 +39,7 @@ def export() -> Path:
 
 
 def _current(name: str, key: str) -> bool:
-    """Tell whether the chart was made from this key; if not, remove it and note the new key."""
+    """True if the chart was made from this key; if not, remove it and note the new key."""
     mark = ensure(CHARTS) / f".{name}.key"
     if (CHARTS / name).is_dir() and mark.exists() and mark.read_text() == key:
         return True

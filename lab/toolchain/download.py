@@ -28,7 +28,7 @@ def _sums(version: str) -> str:
 
 @functools.cache
 def reachable(version: str) -> bool:
-    """Tell whether releases can be downloaded from here, by asking for a file of this one."""
+    """True if releases can be downloaded from here, by asking for a file of this one."""
     request = urllib.request.Request(_sums(version), method="HEAD")
     try:
         urllib.request.urlopen(request, timeout=PATIENCE).close()

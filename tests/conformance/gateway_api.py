@@ -176,7 +176,7 @@ def run(
 
 
 def passed(report: Mapping[str, Any]) -> bool:
-    """Tell whether tests of the core have passed in every profile, and none has failed."""
+    """True if tests of the core have passed in every profile, and none has failed."""
     return len(report["profiles"]) == len(PROFILES) and all(
         (status["statistics"]["Passed"] or level != "core") and not status["statistics"]["Failed"]
         for _, level, status in _statuses(report)

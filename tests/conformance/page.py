@@ -87,7 +87,7 @@ class Report:
         return sorted(set(self.known) - ran)
 
     def passed(self) -> bool:
-        """Tell whether tests of each run have passed, and none has failed.
+        """True if tests of each run have passed, and none has failed.
 
         Of a complete suite, each must have passed.
         """

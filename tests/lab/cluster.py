@@ -249,7 +249,7 @@ def _addresses(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_ready(node_or_pod: Mapping[str, Any]) -> bool:
-    """Tell whether the object is Ready."""
+    """True if the object is Ready."""
     conditions = node_or_pod["status"].get("conditions", [])
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 

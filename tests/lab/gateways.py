@@ -57,7 +57,7 @@ class Gateway:
         return run(*line, check=False).strip()
 
     def is_active(self) -> bool:
-        """Tell whether it has the VIP."""
+        """True if it has the VIP."""
         return bool(self.ssh(f"ip -o -4 address show to {self.vip}/32"))
 
     def boot_id(self) -> str:

@@ -22,7 +22,7 @@ def user_of(kubeconfig: Path) -> str:
 
 
 def may_do_everything(kubeconfig: Path) -> bool:
-    """Tell if the cluster takes the user of this kubeconfig for an administrator."""
+    """True if the cluster takes the user of this kubeconfig for an administrator."""
     asked = ("kubectl", "auth", "can-i", "*", "*", "--all-namespaces")
     answer = run(*asked, check=False, KUBECONFIG=str(kubeconfig)).strip()
     assert answer in ("yes", "no")

@@ -23,7 +23,7 @@ def ssh_keys(cluster: Cluster) -> list[str]:
 
 
 def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
-    """Tell if this key opens a machine; `through` is a key that opens the gateway."""
+    """True if this key opens a machine; `through` is a key that opens the gateway."""
     gateway = cluster.floating_ip
     files = {"tried_key": key, "through_key": through}
     for name, text in files.items():

@@ -99,7 +99,7 @@ class ObjectStore:
         (self._objects / name).write_bytes(content)
 
     def _refuses(self) -> bool:
-        """Tell whether it answers a request without a key, which it refuses."""
+        """True if it answers a request without a key, which it refuses."""
         return "<Error>" in run("curl", "-s", self.endpoint, check=False)
 
     def _stop(self) -> None:

@@ -36,7 +36,7 @@ class SshHost:
         return result.stdout.strip()
 
     def fails(self, command: str) -> bool:
-        """Tell whether a command fails; a lost connection counts too."""
+        """True if a command fails; a lost connection counts too."""
         return self._ssh(command, timeout=10).returncode != 0
 
     def wait_for_ssh(self) -> None:
@@ -48,7 +48,7 @@ class SshHost:
         return self.ssh(BOOT_ID)
 
     def has_booted_since(self, before: str) -> bool:
-        """Tell whether it is up with another boot; a connection that the reboot ends says no."""
+        """True if it is up with another boot; a connection that the reboot ends says no."""
         return self.ssh(BOOT_ID, ok=False) not in ("", before)
 
     def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:

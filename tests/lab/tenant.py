@@ -48,7 +48,7 @@ class Tenant:
         return openstack.connection.Connection(config=config.get_one(self.name))
 
     def accepts(self, credential_id: str, credential_secret: str) -> bool:
-        """Tell whether an application credential logs in to this project."""
+        """True if an application credential logs in to this project."""
         auth = {
             "application_credential_id": credential_id,
             "application_credential_secret": credential_secret,

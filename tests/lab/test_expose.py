@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def answers(server: Server) -> bool:
-    """Tell whether its sshd greets; a proxy might accept connections to any address."""
+    """True if its sshd greets; a proxy might accept connections to any address."""
     try:
         with socket.create_connection((server.address, 22), timeout=3) as connection:
             return connection.recv(4) == b"SSH-"

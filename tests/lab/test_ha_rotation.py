@@ -108,7 +108,7 @@ def of(generation: int) -> dict[str, set[str]]:
 
 
 def metrics_work(cluster: Cluster) -> bool:
-    """Tell whether metrics-server verifies every kubelet."""
+    """True if metrics-server verifies every kubelet."""
     listed = cluster.kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes", check=False)
     return bool(listed) and len(json.loads(listed)["items"]) == len(NODES)
 

@@ -109,7 +109,7 @@ def snapshot(cluster: Cluster, store: ObjectStore) -> str:
 
 
 def opened(cluster: Cluster, store: ObjectStore, name: str, key: str) -> bool:
-    """Tell if this key of the state opens an object of the bucket."""
+    """True if this key of the state opens an object of the bucket."""
     [pem] = [
         json.loads(resource["outputs"]["privateKeyPem"]["plaintext"])
         for resource in cluster.stack.resources(secrets=True)
@@ -268,7 +268,7 @@ def restarts_of_pod(cluster: Cluster) -> str:
 
 
 def accepts(cluster: Cluster, token: str) -> bool:
-    """Tell if the API knows whose token it is."""
+    """True if the API knows whose token it is."""
     said = cluster.kubectl_as(token, "auth", "whoami", "-o", "json")
     return "system:serviceaccount:default:default" in said
 

@@ -45,7 +45,7 @@ class Live:
         return items
 
     def has(self, kind: str, name: str, namespace: str) -> bool:
-        """Say whether this object exists."""
+        """True if this object exists."""
         found = self.kubectl("get", kind, name, "-n", namespace, "-o", "name", check=False)
         return bool(found.strip())
 

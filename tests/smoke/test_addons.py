@@ -54,7 +54,7 @@ class Grafana:
             return json.load(answer)
 
     def has_data(self, panel: Mapping[str, Any]) -> bool:
-        """Say whether one of the panel's queries finds a series in the panel's data source."""
+        """True if one of the panel's queries finds a series in the panel's data source."""
         asked = {"queries": panel["targets"], "from": "now-15m", "to": "now"}
         results = self.ask("api/ds/query", asked)["results"].values()
         return any(

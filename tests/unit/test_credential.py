@@ -23,7 +23,7 @@ def test_there_is_none_where_no_program_logs_in() -> None:
 
 
 def allowed(service: str, method: str, path: str, *, load_balancers: bool = False) -> bool:
-    """Tell whether a rule allows the request, as keystonemiddleware compares them."""
+    """True if a rule allows the request, as keystonemiddleware compares them."""
     return any(
         (rule.service, rule.method) == (service, method)
         and re.fullmatch(rule.path.replace("**", ".+").replace("*", "[^/]+"), path)

@@ -28,7 +28,7 @@ def commands() -> list[str]:
 
 
 def add_config_maps(cluster: Cluster, numbers: Iterable[int]) -> bool:
-    """Tell whether the API server stored all of them."""
+    """True if the API server stored all of them."""
     items = [
         {
             "apiVersion": "v1",
