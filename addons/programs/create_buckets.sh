@@ -18,8 +18,7 @@ create() {
   while ! answer=$(versitygw admin create-bucket --bucket "$1" --owner "$1" 2>&1); do
     case $answer in
       *BucketAlreadyOwnedByYou*) return ;;
-      # The second it says now and then of a bucket that the user owns.
-      *"connection refused"* | *BucketAlreadyExists*) ;;
+      *"connection refused"*) ;;
       *) tries=0 ;;
     esac
     tries=$((tries - 1))

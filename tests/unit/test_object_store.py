@@ -105,6 +105,8 @@ def test_users_cannot_be_changed_through_the_gateways(store: AddonsRun) -> None:
         environment = {each["name"]: each.get("value") for each in only["env"]}
         assert environment["VGW_PORT"] == port
         assert environment["VGW_ADMIN_PORT"] == "127.0.0.1:7071"
+        # Its cache takes one user for another.
+        assert environment["VGW_IAM_CACHE_DISABLE"] == "true"
 
 
 def test_the_certificate_is_for_the_addresses_of_the_gateways(store: AddonsRun) -> None:
