@@ -71,6 +71,8 @@ def test_thresholds_fit_the_cluster() -> None:
     assert by_name["EtcdSlowFsync"].endswith("> 0.05")
     # A renewal begins when a third of the life is left.
     assert by_name["CertificateExpires"].endswith(f"< {15 * 86400}")
+    # A kubelet renews its own when as little as a tenth is left.
+    assert '{certificate!~"/var/lib/kubelet/.*"}' in by_name["CertificateExpires"]
     assert 'address="10.8.0.10"' in by_name["GatewayNoneActive"]
 
 
