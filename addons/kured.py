@@ -19,7 +19,8 @@ CHART = Chart(
 )
 NAMESPACE = "kured"
 # Alerts that hold no reboot back. Except for ours, they fire in healthy clusters, some of them for
-# weeks, or tell of an object that stays until someone deletes it: a failed job, an evicted pod.
+# weeks, or last until someone deletes an object: a failed job, an evicted pod. KubePodNotReady does
+# not tell that from a pending one, but those of Deployments and the like have alerts of their own.
 _IGNORED_ALERTS = (
     REBOOT_OVERDUE,
     *FLEET_ALERTS,

@@ -216,7 +216,7 @@ def resolve(login: CloudLogin) -> CloudRegion:
     if login.from_file:
         settings["auth"] = _from_environment(login, known.cloud_config["clouds"][login.value])
     try:
-        return known.get_one(
+        found = known.get_one(
             api_timeout=_REQUEST_SECONDS,
             retriable_status_codes=list(_BUSY),
             status_code_retries=_RETRIES,
@@ -226,6 +226,9 @@ def resolve(login: CloudLogin) -> CloudRegion:
     except (ConfigException, MissingRequiredOptions) as error:
         fault = Fault(login.key, login.value, f"cannot be used: {error}")
         raise ConfigError([fault]) from None
+    if login.from_file and not found.get_auth_args().get("auth_url"):
+        raise ConfigError([Fault(login.key, login.value, "cannot be used: it has no auth_url")])
+    return found
 
 
 def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, str]:

@@ -197,7 +197,7 @@ def main() -> None:
     environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
 
     def start(command: str) -> list[str]:
-        return namespace.enter(["bash", "-c", command], environment={}, folder=folder)
+        return namespace.enter(["bash", "-c", command], folder=folder)
 
     recording = Recording(start, environment)
     try:

@@ -178,9 +178,10 @@ def _command(text: str) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error}; quote it as in a shell") from None
-    if not words or shutil.which(words[0]) is None:
+    program = words[0] if words else ""
+    if shutil.which(program) is None:
         raise argparse.ArgumentTypeError(
-            f"there is no command '{text}' on this machine; name a program, with its arguments"
+            f"there is no program '{program}' on this machine; name one, with its arguments"
         )
     return words
 

@@ -51,31 +51,26 @@ def main() -> int:
 def _recover(state: State, *, yes: bool, all_planned: bool) -> int:
     name = state.name
     lock = local_locks().get(name)
-    held = "" if lock is None else f", {lock}"
+    held = "" if lock is None else f" ({lock})"
     if not agreed(f"Remove the lock of {name}{held}? No other run may be at work on it.", yes=yes):
         return 1
     for path in delete_empty_attributes(backend_url()):
         print(f"deleted {path}, which was only half written")
     state.unlock()
     if lock is not None:
-        print(f"{name} was {lock}: unlocked")
+        print(f"unlocked {name} ({lock})")
     for begun in state.begun:
         print(f"was being created: {begun.name} ({begun.kind})")
-    if state.begun:
-        requested = state.begun
-    elif all_planned or state.failed_since:
+    requested = state.begun
+    if all_planned or (not requested and state.failed_since):
         print("looking for what the next update would create and exists already")
-        requested = state.planned()
-    else:
+        requested += state.planned()
+    elif not requested:
         print("nothing was being created: run `pulumi up`")
         return 0
     time.sleep(_SETTLE)
-    found = _orphaned(state, requested)
-    for orphan in found:
-        print(f"exists, but is not in the state: {orphan}")
-    if found and not agreed("Delete what is not in the state?", yes=yes):
+    if not _delete_orphaned(state, requested, yes=yes):
         return 1
-    _delete(found)
     if state.begun:
         state.forget_begun()
     print("done: run `pulumi up`")
@@ -101,8 +96,25 @@ def _recover_failed(state: State) -> int:
     return 0
 
 
+def _delete_orphaned(state: State, requested: Sequence[Begun], *, yes: bool) -> bool:
+    """Delete all of them, until no other is found; False if the user refuses.
+
+    A group of servers is one only when its servers are gone.
+    """
+    deleted: set[str] = set()
+    while found := [each for each in _orphaned(state, requested) if each.id not in deleted]:
+        for orphan in found:
+            print(f"exists, but is not in the state: {orphan}")
+        if not agreed("Delete what is not in the state?", yes=yes):
+            return False
+        _delete(found)
+        deleted |= {orphan.id for orphan in found}
+    return True
+
+
 def _delete(found: Sequence[OrphanedResource]) -> None:
-    for orphan in found:
+    # Without checkpoints, one may need another: what was requested last goes first.
+    for orphan in reversed(found):
         print(f"deleting {orphan}")
         orphan.delete()
 
@@ -110,11 +122,13 @@ def _delete(found: Sequence[OrphanedResource]) -> None:
 def _orphaned(state: State, requested: Sequence[Begun]) -> list[OrphanedResource]:
     cloud = connect(login(state.provider_config().get, os.environ))
     known = state.known
-    return [
-        orphan
+    # What was being created may be planned as well.
+    found = {
+        orphan.id: orphan
         for begun in requested
         for orphan in orphaned_resources.find(cloud, begun.kind, begun.inputs, known[begun.kind])
-    ]
+    }
+    return [*found.values()]
 
 
 def _arguments() -> argparse.Namespace:
@@ -122,13 +136,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stack", help="the stack; default: the selected one")
     parser.add_argument("--config-file", type=Path, help="as for `pulumi up`")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
         "--without-checkpoints",
         action="store_true",
         help="the killed update ran with PULUMI_SKIP_CHECKPOINTS, so the state does not say what it"
         " was creating",
     )
-    parser.add_argument(
+    kind.add_argument(
         "--unattended",
         action="store_true",
         help="only delete what an update that has failed just now has left; locks stay",

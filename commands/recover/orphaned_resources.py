@@ -1,7 +1,7 @@
 """Resources that a killed run created but never recorded, found by what it had requested.
 
-Nothing can depend on such a resource: Pulumi creates what needs it only after it is in the state.
-So it is deleted, and the next run creates it again.
+They are deleted, and the next run creates them again. Only one of them can depend on another: what
+needs one is created after that is in the state or, without checkpoints, by the same run.
 
 Another stack may have a cluster of the same name in the project. Neutron refuses to delete its
 networks, routers and security groups, which are in use. What a service would delete all the same is

@@ -187,11 +187,13 @@ def test_the_pause_image_comes_from_where_kubeadms_others_do(node: Callable[...,
 
 
 class TestPrograms:
+    SOURCES = "etc/apt/sources.list.d/openstack-kubernetes-kubernetes.list"
+
     def test_they_come_from_the_artifacts_first(self, node: Callable[..., Machine]) -> None:
         machine = node()
         as_installed(machine, "v1.36.2")
         machine.answer("^curl", does="open(sys.argv[sys.argv.index('-o') + 1], 'w').write('key')")
-        sources = machine.root / "etc/apt/sources.list.d/kubernetes.list"
+        sources = machine.root / self.SOURCES
         machine.answer("^apt-get .* update", does=f"print(open({str(sources)!r}).read())")
         for program in ("kubeadm", "kubelet"):
             path = f"opt/openstack-kubernetes/artifacts/{VERSION}/{program}"
@@ -199,8 +201,46 @@ class TestPrograms:
         said = install(machine)
         assert machine.read("usr/bin/kubelet") == "new"
         assert "core:/stable:/v1.36/deb" in said.log
+        # With an expired key, apt could not read the lists of others.
+        assert not sources.exists()
         machine.order("Release.key", "kubectl=1.36.3-*", "apt-mark hold kubectl")
         assert not machine.called("kubelet=")
+
+    @pytest.mark.parametrize("verb", ["all", "updates"])
+    def test_sources_of_a_killed_run_and_of_0_1_0_are_removed_and_no_others(
+        self, node: Callable[..., Machine], verb: str
+    ) -> None:
+        machine = node()
+        machine.place(self.SOURCES)
+        folder = "etc/apt/sources.list.d"
+        key = f"{machine.root}/etc/apt/keyrings/docker.asc"
+        machine.place(f"{folder}/docker.list", f"deb [signed-by={key}] https://a trixie stable\n")
+        theirs = f"deb [arch=amd64 signed-by={key}] https://a trixie stable\n"
+        machine.place(f"{folder}/kubernetes.list", theirs)
+        install(machine, verb)
+        assert [path.name for path in (machine.root / folder).iterdir()] == ["kubernetes.list"]
+
+    def test_sources_are_gone_also_when_nothing_can_be_installed(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        as_installed(machine, "v1.36.2")
+        machine.answer("^curl", does=self.DOWNLOADED)
+        machine.answer("^apt-get .* install .*kubelet", status=100)
+        assert machine.run("install/install.sh", "all").status == 1
+        assert machine.called("kubelet=1.36.3-*")
+        assert not machine.has(self.SOURCES)
+
+    def test_updates_at_night_leave_the_sources_of_a_run_alone(
+        self, node: Callable[..., Machine]
+    ) -> None:
+        machine = node()
+        machine.environment["LOCK_TIMEOUT"] = "0"
+        machine.place(self.SOURCES)
+        with machine.place("run/openstack-kubernetes/lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert machine.run("install/install.sh", "updates").status == 1
+        assert machine.has(self.SOURCES)
 
     def test_a_kubelet_that_was_replaced_is_restarted_by_whichever_run_gets_there(
         self, node: Callable[..., Machine]

@@ -205,10 +205,10 @@ def test_a_check_of_the_users_own_decides_with_the_clusters_kubeconfig(
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        ("smok fine", "argument --check: there is no command 'smok fine' on this machine"),
-        ("./missing.sh", "argument --check: there is no command './missing.sh' on this machine"),
+        ("smok fine", "argument --check: there is no program 'smok' on this machine"),
+        ("./missing.sh", "argument --check: there is no program './missing.sh' on this machine"),
         ("smoke 'fine", "argument --check: smoke 'fine: No closing quotation; quote it as in a"),
-        ("", "argument --check: there is no command '' on this machine"),
+        ("", "argument --check: there is no program '' on this machine"),
     ],
 )
 def test_a_check_that_cannot_be_run_is_refused_before_anything_changes(

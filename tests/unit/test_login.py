@@ -97,6 +97,9 @@ def test_an_entry_without_an_address_is_refused_before_the_login(
     clouds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OS_AUTH_URL", raising=False)
+    clouds.write_text("clouds: {lab: {auth_type: none, auth: {endpoint: 'https://a'}}}")
+    with pytest.raises(ConfigError, match=r"lab: cannot be used: it has no auth_url"):
+        resolve(login(keys(cloud="lab"), {}))
     clouds.write_text("clouds: {lab: {auth: {username: admin}}}")
     with pytest.raises(
         ConfigError, match=r"openstack:cloud = lab: cannot be used: .* not given: auth_url"

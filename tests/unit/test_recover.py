@@ -18,6 +18,7 @@ from commands.local_backend import delete_empty_attributes
 from commands.pulumi_cli import PulumiError
 from commands.recover import orphaned_resources
 from commands.recover.__main__ import main
+from commands.recover.orphaned_resources import OrphanedResource
 from commands.recover.state import State
 from tests.unit.engine import CLUSTER_ID, run
 
@@ -283,6 +284,38 @@ def test_after_a_killed_update_without_checkpoints_all_that_is_planned_is_search
     assert failed.deleted == deleted
 
 
+def test_what_was_requested_last_is_deleted_first_and_what_that_uncovers_too(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[str] = []
+
+    def orphan(name: str) -> OrphanedResource:
+        return OrphanedResource("thing", name, name, lambda: deleted.append(name))
+
+    # A group with servers in it may be another cluster's.
+    rounds = [["port", "server"], ["port", "group"], ["group"]]
+    monkeypatch.setattr(
+        "commands.recover.__main__._orphaned", lambda *_: [orphan(each) for each in rounds.pop(0)]
+    )
+    words = ["recover", "--yes", "--stack", "demo", "--without-checkpoints"]
+    monkeypatch.setattr("sys.argv", words)
+    assert main() == 0
+    assert deleted == ["server", "port", "group"]
+
+
+def test_an_older_record_of_what_was_being_created_does_not_hide_what_is_planned(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = failed.answers["stack export"]["deployment"]
+    begun = {"urn": "a::demo-worker-1-host-key", "type": "tls:index/privateKey:PrivateKey"}
+    deployment["pending_operations"] = [{"type": "creating", "resource": begun}]
+    monkeypatch.setattr(State, "forget_begun", lambda _: None)
+    words = ["recover", "--yes", "--stack", "demo", "--without-checkpoints"]
+    monkeypatch.setattr("sys.argv", words)
+    assert main() == 0
+    assert failed.deleted == ["new"]
+
+
 def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_for(
     failed: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -414,10 +447,10 @@ def test_a_lock_of_a_folder_is_shown_with_its_holder(
     monkeypatch.setattr("sys.argv", ["recover", "--stack", "demo"])
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main() == 1
-    assert f"Remove the lock of demo, {holder}? " in capsys.readouterr().out
+    assert f"Remove the lock of demo ({holder})? " in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
     assert main() == 0
-    assert f"demo was {holder}: unlocked\n" in capsys.readouterr().out
+    assert f"unlocked demo ({holder})\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ require_root
 ARTIFACTS=${ARTIFACTS:-$ROOT/opt/openstack-kubernetes/artifacts}
 remember_changes
 mask_apt_daily
-forget_repositories
+# Callers of the others hold the lock.
+[[ $VERB == updates ]] || forget_repositories
 case $VERB in
   kubectl) gateway ;;
   metrics) want_packages prometheus-node-exporter ;;

@@ -36,7 +36,8 @@ want_pinned() {
 # each time: it gets another day on which it expires, and a mirror may have a key of its own. The source
 # is gone when this run ends: nothing else comes from it, and its key may expire before the next one.
 want_repository() {
-  local key=$ROOT/etc/apt/keyrings/$1.asc list=$ROOT/etc/apt/sources.list.d/$1.list
+  local key=$ROOT/etc/apt/keyrings/$1.asc list
+  list=$ROOT/etc/apt/sources.list.d/openstack-kubernetes-$1.list
   want_packages ca-certificates curl
   mkdir -p -- "${key%/*}"
   if with_proxy run curl -fsSL --retry 5 --retry-connrefused -o "$key.new" "$2"; then
@@ -52,7 +53,13 @@ want_repository() {
   ! changed "$list" "$key" || APT_UPDATED=false
 }
 
-# forget_repositories: of runs that were killed, and of releases that left them in place.
+# forget_repositories: of runs that were killed, and of 0.1.0, which left them in place, under names
+# that others use too.
 forget_repositories() {
-  rm -f -- "$ROOT"/etc/apt/sources.list.d/{docker,kubernetes}.list
+  local name list
+  rm -f -- "$ROOT"/etc/apt/sources.list.d/openstack-kubernetes-*.list
+  for name in docker kubernetes; do
+    list=$ROOT/etc/apt/sources.list.d/$name.list
+    ! grep -qsF "deb [signed-by=$ROOT/etc/apt/keyrings/$name.asc] " "$list" || rm -f -- "$list"
+  done
 }

@@ -37,7 +37,9 @@ update() {
   step "security updates"
   # Other runs on this machine update apt's lists too, and apt does not wait for them.
   (
+    # Nothing but `die` ends this subshell early: its status is asked for.
     LOCK_TIMEOUT=${LOCK_TIMEOUT:-3600} lock
+    forget_repositories
     (apt_update) || exit "$unread"
   ) || status=$?
   ((status == 0 || status == unread)) || exit "$status"

@@ -66,6 +66,11 @@ def test_packages_may_come_from_mirrors() -> None:
         assert "CONTAINERD_PACKAGES" not in settings
 
 
+def test_a_login_is_not_refused_while_a_machine_boots(fresh: Run) -> None:
+    for each in fresh.all(SERVER).values():
+        assert ["rm", "-f", "/run/nologin"] in yaml.safe_load(each.inputs["userData"])["bootcmd"]
+
+
 def test_without_mirrors_the_images_own_package_sources_stay(fresh: Run) -> None:
     for each in fresh.all(SERVER).values():
         assert "apt" not in yaml.safe_load(each.inputs["userData"])
