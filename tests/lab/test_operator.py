@@ -160,6 +160,15 @@ class Other:
         assert last.get("state") != "failed", last.get("message")
         return bool(last.get("generation") == self.object()["metadata"]["generation"])
 
+    def wait_for_update_after(self, update: str) -> None:
+        """Wait until another update than this one was the last, and ended well."""
+
+        def ended() -> bool:
+            last = self.last_update()
+            return bool(last["name"] != update and last["state"] == "succeeded")
+
+        until(ended, "an update that succeeds", LONGEST_CHANGE)
+
     def stalled(self) -> str | None:
         """The reason why the operator has given up, or None."""
         conditions = self.object().get("status", {}).get("conditions", [])
@@ -193,6 +202,13 @@ class Other:
     def kubelets(self) -> list[str]:
         """The versions of its kubelets."""
         return [each["status"]["nodeInfo"]["kubeletVersion"] for each in self._nodes()]
+
+    def is_cordoned(self, name: str) -> bool:
+        """True if no pod is scheduled on the node of this name."""
+        return any(
+            each["metadata"]["name"] == name and each["spec"].get("unschedulable", False)
+            for each in self._nodes()
+        )
 
     def is_node(self, name: str, server: str) -> bool:
         """True if this very server is the Ready node of this name."""
@@ -333,6 +349,21 @@ def test_an_update_that_was_killed_is_repaired_by_the_next(shop: Other, figures:
     assert all(shop.nodes().values())
 
 
+def test_an_update_is_finished_although_the_operator_was_killed(
+    shop: Other, figures: Figures
+) -> None:
+    shop.patch({"workerCount": 2})
+    until(lambda: shop.is_cordoned("shop-worker-2"), "the drain", LONGEST_CHANGE)
+    before = shop.last_update()["name"]
+    kill = ("delete", "pod", "--all", "--grace-period=0", "--force")
+    shop.hub.kubectl("-n", operator.NAMESPACE, *kill)
+    # A new operator takes the update that it has not seen end for a failed one.
+    finished = seconds(lambda: shop.wait_for_update_after(before))
+    figures.add("from a killed operator to the end of its update", finished)
+    assert "shop-worker-2" not in shop.servers()
+    assert len(shop.nodes()) == 3
+
+
 @pytest.mark.parametrize("reason", ["UpdateFailed", "WorkspaceFailed"])
 def test_what_was_given_up_in_an_outage_is_tried_again(
     shop: Other, store: ObjectStore, figures: Figures, reason: str
@@ -342,16 +373,11 @@ def test_what_was_given_up_in_an_outage_is_tried_again(
         if reason == "WorkspaceFailed":
             shop.kubectl("delete", "pod", "shop-workspace-0")
         until(lambda: shop.stalled() == reason, "the last try", LONGEST_CHANGE)
-    before = shop.object()["status"]["lastUpdate"]["name"]
+    before = shop.last_update()["name"]
     # Now, and not in ten minutes.
     job = ("create", "job", f"--from=cronjob/{operator.RETRIES}", reason.lower())
     shop.hub.kubectl("-n", operator.NAMESPACE, *job)
-
-    def repaired() -> bool:
-        last = shop.object()["status"]["lastUpdate"]
-        return bool(last["name"] != before and last["state"] == "succeeded")
-
-    tried = seconds(lambda: until(repaired, "an update that succeeds", LONGEST_CHANGE))
+    tried = seconds(lambda: shop.wait_for_update_after(before))
     figures.add(f"from another try after {reason} to its end", tried)
     assert shop.stalled() is None
 
