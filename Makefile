@@ -104,8 +104,9 @@ lab-cloud: venv ## Start the lab without a cluster: tool chain, cloud and node i
 # each in a project of its own.
 WORKERS = 0
 SMALLEST = small_cluster test_bad_input.py
-CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py test_update.py \
-  test_mirror.py test_backup.py one_control_plane test_certificates.py test_admin_cluster.py
+CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py test_waves.py \
+  test_update.py test_mirror.py test_backup.py one_control_plane test_certificates.py \
+  test_admin_cluster.py
 ROTATIONS = test_ha_rotation.py test_rotation.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py

@@ -69,7 +69,13 @@ class Cluster:
     def killed_up(self, seconds: float, **settings: Any) -> bool:
         """Kill `pulumi up` after so many seconds, as a power cut would; False if it was faster."""
         self.stack.configure(settings)
-        command = self.stack.command("up", "--yes", "--skip-preview")
+        return self._killed(self.stack.command("up", "--yes", "--skip-preview"), seconds)
+
+    def killed_fleet(self, seconds: float, *arguments: str) -> bool:
+        """Kill the fleet's command after so many seconds, and no `pulumi`; as `killed_up`."""
+        return self._killed([sys.executable, "-m", "commands.fleet", *arguments], seconds)
+
+    def _killed(self, command: Sequence[str], seconds: float) -> bool:
         log = self.stack.folder / "killed.log"
         with (
             log.open("w") as output,
@@ -79,18 +85,18 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-            ) as update,
+            ) as process,
         ):
             try:
-                update.wait(timeout=seconds)
+                process.wait(timeout=seconds)
             except subprocess.TimeoutExpired:
-                # The CLI is the child of the process that entered the lab.
-                children = Path(f"/proc/{update.pid}/task/{update.pid}/children").read_text()
+                # The command is the child of the process that entered the lab.
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
                 for pid in children.split():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(pid), signal.SIGKILL)
                 return True
-        assert update.returncode == 0, f"failed before it was killed:\n{log.read_text()}"
+        assert process.returncode == 0, f"failed before it was killed:\n{log.read_text()}"
         return False
 
     def recover(self, *options: str) -> str:
