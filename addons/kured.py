@@ -8,7 +8,13 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.installer import Installer
-from addons.monitoring.alerts import FLEET_ALERTS, REBOOT_OVERDUE, STACK_FAILING
+from addons.monitoring.alerts import (
+    FLEET_ALERTS,
+    GATEWAY_REBOOT_OVERDUE,
+    REBOOT_OVERDUE,
+    STACK_FAILING,
+    UPDATES_LATE,
+)
 from config import federation, ports
 from config.models.addons import Kured
 
@@ -23,6 +29,8 @@ NAMESPACE = "kured"
 # not tell that from a pending one, but those of Deployments and the like have alerts of their own.
 _IGNORED_ALERTS = (
     REBOOT_OVERDUE,
+    GATEWAY_REBOOT_OVERDUE,
+    UPDATES_LATE,
     *FLEET_ALERTS,
     STACK_FAILING,
     "Watchdog",

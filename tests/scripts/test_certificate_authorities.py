@@ -157,7 +157,7 @@ def library(machine: Machine, commands: str) -> Result:
     """Run commands with the control plane's files for this loaded, and what is served known."""
     files = (
         "cluster/kubectl.sh node/authorities.sh node/kubelet-certificates.sh node/node.sh "
-        "node/metrics.sh cluster/etcdctl.sh control-plane/kubernetes-files.sh "
+        "cluster/etcdctl.sh control-plane/kubernetes-files.sh "
         "control-plane/authorities.sh control-plane/static-pods.sh control-plane/turn.sh "
         "control-plane/certificates.sh control-plane/renew.sh"
     )

@@ -23,6 +23,7 @@ GATEWAY = {
     "REBOOT_TIME_ZONE": "UTC",
 }
 REBOOT = "systemctl reboot"
+METRICS = "var/lib/openstack-kubernetes/metrics/reboot.prom"
 
 
 @pytest.fixture
@@ -60,6 +61,15 @@ def test_nothing_happens_when_no_update_asks_for_it(gateway: Callable[..., Machi
     (machine.root / "run/reboot-required").unlink()
     assert not rebooted(machine)
     assert not machine.calls
+    assert machine.read(METRICS).endswith("\nopenstack_kubernetes_reboot_required 0\n")
+
+
+def test_a_reboot_that_something_is_in_the_way_of_is_reported(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway("Mon 01:30")
+    assert not rebooted(machine)
+    assert machine.read(METRICS).endswith("\nopenstack_kubernetes_reboot_required 1\n")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from addons.monitoring.alerts import UPDATES_METRIC
 from tests.scripts.conftest import COMMON, USERDATA, Machine, Result
 
 VERSION = COMMON["KUBERNETES_VERSION"]
@@ -408,6 +410,7 @@ class TestExporter:
         arguments = machine.read(self.FILE)
         assert "--web.listen-address=10.8.0.12:19100 " in arguments
         assert "--collector.netdev.address-info" in arguments
+        assert "/var/lib/openstack-kubernetes/metrics" in arguments
         install(machine, "kubectl")
         assert not machine.called("systemctl restart")
 
@@ -428,6 +431,7 @@ class TestUpdates:
     TIMER = "etc/systemd/system/openstack-kubernetes-updates.timer"
     UNIT = "openstack-kubernetes-updates.timer"
     LOCK = "run/openstack-kubernetes/lock"
+    METRICS = "var/lib/openstack-kubernetes/metrics/security-updates.prom"
 
     def test_a_node_takes_its_turn_at_night(self, node: Callable[..., Machine]) -> None:
         machine = node(SECURITY_UPDATES="true")
@@ -441,6 +445,8 @@ class TestUpdates:
         config = machine.read("etc/apt/apt.conf.d/52openstack-kubernetes")
         assert 'Automatic-Reboot "false"' in config
         assert "label=Debian-Security" in config
+        # From here on, an alert counts the time without updates.
+        assert UPDATES_METRIC in machine.read(self.METRICS)
 
     def test_no_two_gateways_update_in_the_same_hour(self, node: Callable[..., Machine]) -> None:
         addresses = "10.8.0.11 10.8.0.12"
@@ -459,6 +465,7 @@ class TestUpdates:
         install(machine)
         assert machine.called(f"systemctl --quiet disable --now -- {self.UNIT}")
         assert not machine.has(self.TIMER)
+        assert not machine.has(self.METRICS)
         install(machine)
         assert not machine.called(self.UNIT)
 
@@ -468,8 +475,13 @@ class TestUpdates:
         machine = node()
         install(machine, "updates")
         machine.order("apt-get --quiet --yes", "unattended-upgrade --verbose")
+        ended = re.search(rf"^{UPDATES_METRIC} (\d+)$", machine.read(self.METRICS), re.MULTILINE)
+        assert ended is not None
+        assert time.time() - int(ended[1]) < 60
+        (machine.root / self.METRICS).unlink()
         machine.answer("^unattended-upgrade", status=1)
         assert "unattended-upgrade failed" in machine.run("install/install.sh", "updates").log
+        assert not machine.has(self.METRICS)
 
     def test_a_source_that_is_gone_keeps_no_other_update_from_being_installed(
         self, node: Callable[..., Machine]
@@ -481,6 +493,7 @@ class TestUpdates:
         assert machine.called("unattended-upgrade --verbose")
         assert result.status == 1
         assert "some package lists could not be read" in result.log
+        assert not machine.has(self.METRICS)
 
     def test_they_do_not_read_apts_lists_during_another_run(
         self, node: Callable[..., Machine]

@@ -85,7 +85,7 @@ def test_thresholds_fit_the_cluster() -> None:
         (replace(TARGETS, ingress=False), {"GatewaySeesNoIngress"}),
         (replace(TARGETS, snapshot_jobs=()), {"SnapshotsLate"}),
         (replace(TARGETS, stack_retries=None), {alerts.STACK_FAILING}),
-        (replace(TARGETS, reboots=False), {"NodeRebootOverdue"}),
+        (replace(TARGETS, reboots=False), {"NodeRebootOverdue", "GatewayRebootOverdue"}),
         (replace(TARGETS, fleet=False), {*alerts.FLEET_ALERTS, alerts.TARGET_DOWN}),
         (
             replace(TARGETS, backup_places=()),

@@ -15,8 +15,6 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/node.sh
 source "$HERE/node/node.sh"
-# shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
-source "$HERE/node/metrics.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh

@@ -60,8 +60,6 @@ source "$HERE/node/kubelet-certificates.sh"
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
 source "$HERE/node/pod-tokens.sh"
-# shellcheck source-path=SCRIPTDIR source=../node/metrics.sh
-source "$HERE/node/metrics.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/bucket.sh
 source "$HERE/backup/bucket.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/encryption.sh

@@ -6,6 +6,7 @@ configure_reboots() {
   local unit=openstack-kubernetes-reboot service timer
   if [[ -z ${REBOOT_START:-} ]]; then
     timer_remove "$unit"
+    rm -f -- "$METRICS_DIR/reboot.prom"
     return
   fi
   step "reboots"

@@ -18,6 +18,7 @@ NO_SUCCESSOR=$RUN_DIR/no-successor
 check() {
   local obstacle
   step "reboot"
+  report_reboot
   [[ -e $REBOOT_REQUIRED ]] || return 0
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
     die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata"
@@ -31,6 +32,14 @@ check() {
   fi
   log "rebooting: $(tr '\n' ' ' <"$REBOOT_REQUIRED")"
   systemctl reboot
+}
+
+# For addons/monitoring/alerts/gateways.py.
+report_reboot() {
+  local metric=openstack_kubernetes_reboot_required required=0
+  [[ ! -e $REBOOT_REQUIRED ]] || required=1
+  echo "$metric $required" |
+    write_gauge "$METRICS_DIR/reboot.prom" "$metric" "Whether an update of this gateway requires a reboot."
 }
 
 # first_obstacle: prints what to wait for, if there is something.

@@ -14,7 +14,7 @@ configure_exporter() {
   fi
   step "node-exporter"
   want_packages prometheus-node-exporter
-  text=$(render "$FILES/prometheus-node-exporter" NODE_IP NODE_EXPORTER_PORT)
+  text=$(render "$FILES/prometheus-node-exporter" NODE_IP NODE_EXPORTER_PORT METRICS_DIR)
   write_file "$path" 0644 "$text"
   unit_apply_restart "$unit" "$path"
 }

@@ -3,6 +3,7 @@
 # Sourced by install.sh.
 
 UPDATES_UNIT=openstack-kubernetes-updates
+UPDATES_METRICS=$METRICS_DIR/security-updates.prom
 
 # Only what the distribution calls security comes in, so neither containerd.io nor Kubernetes'
 # packages do.
@@ -10,6 +11,7 @@ configure_updates() {
   local service timer at spread
   if [[ ${SECURITY_UPDATES:-} != true ]]; then
     timer_remove "$UPDATES_UNIT"
+    rm -f -- "$UPDATES_METRICS"
     return
   fi
   step "security updates"
@@ -19,6 +21,15 @@ configure_updates() {
   service=$(render "$FILES/openstack-kubernetes-updates.service" SCRIPTS_DIR)
   timer=$(render "$FILES/openstack-kubernetes-updates.timer" AT="$at" SPREAD="$spread")
   timer_apply "$UPDATES_UNIT" "$service" "$timer"
+  # The time is counted from here; in an image, it would be that of all its machines.
+  [[ -e $UPDATES_METRICS ]] || ! systemd_runs || report_updates
+}
+
+# For addons/monitoring/alerts/security_updates.py.
+report_updates() {
+  local metric=openstack_kubernetes_security_updates_timestamp_seconds
+  echo "$metric $(date +%s)" |
+    write_gauge "$UPDATES_METRICS" "$metric" "When this machine last installed all security updates."
 }
 
 # update_time: when, and within how long from then. Nodes update at some time of the night, gateways
@@ -54,4 +65,5 @@ update() {
   # A source that the image brought may be gone for good: the other ones must not wait for it.
   ((status == 0)) ||
     die "some package lists could not be read, see above; updates from the others are installed"
+  report_updates
 }

@@ -3,6 +3,9 @@
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.targets import MonitoringTargets
 
+# Kured ignores this alert, as it does that about nodes.
+GATEWAY_REBOOT_OVERDUE = "GatewayRebootOverdue"
+
 _READY_API_SERVERS = 'haproxy_backend_active_servers{gateway!="",proxy="api"}'
 _READY_INGRESS = 'haproxy_backend_active_servers{gateway!="",proxy=~"ingress-.+"}'
 
@@ -14,6 +17,7 @@ def alerts(targets: MonitoringTargets) -> list[Alert]:
         *_vip(targets),
         *_api_servers(targets.control_plane_count),
         *([_no_ingress()] if targets.ingress else []),
+        *([_reboot_overdue()] if targets.reboots else []),
     ]
 
 
@@ -110,4 +114,18 @@ def _no_ingress() -> Alert:
         severity="critical",
         summary="HAProxy on {{ $labels.gateway }} finds no node that serves {{ $labels.proxy }}.",
         action="Look at the pods in the namespace ingress, and at their NodePort Service.",
+    )
+
+
+def _reboot_overdue() -> Alert:
+    return Alert(
+        name=GATEWAY_REBOOT_OVERDUE,
+        # Written by userdata/gateway/reboot.sh every 20 minutes.
+        expression='max by (gateway) (openstack_kubernetes_reboot_required{gateway!=""}) > 0',
+        # As for nodes: a window may come once a week.
+        lasting="8d",
+        severity="warning",
+        summary="{{ $labels.gateway }} has been waiting for its reboot for more than a week.",
+        action="Run journalctl -u openstack-kubernetes-reboot there to see what it waits for, such "
+        "as an SSH connection that never ends.",
     )

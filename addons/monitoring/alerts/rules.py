@@ -10,6 +10,7 @@ from addons.monitoring.alerts import (
     fleet,
     gateways,
     nodes,
+    security_updates,
     stacks,
     volume_snapshots,
 )
@@ -29,6 +30,7 @@ def groups(targets: MonitoringTargets) -> dict[str, Sequence[Alert]]:
         "gateways": gateways.alerts(targets),
         "etcd": etcd.alerts(targets),
         "nodes": nodes.alerts(targets),
+        "updates": security_updates.alerts(),
         "certificates": certificates.alerts(targets),
         "snapshots": volume_snapshots.alerts(targets),
         "backups": etcd_backups.alerts(targets),

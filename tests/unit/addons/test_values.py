@@ -177,7 +177,8 @@ class TestValues:
         assert re.fullmatch(ignored, "KubeJobFailed")
         assert re.fullmatch(ignored, "KubePodNotReady")
         # An alert that waits for a reboot must not hold it back.
-        assert re.fullmatch(ignored, alerts.REBOOT_OVERDUE)
+        for waits in (alerts.REBOOT_OVERDUE, alerts.GATEWAY_REBOOT_OVERDUE, alerts.UPDATES_LATE):
+            assert re.fullmatch(ignored, waits)
         assert re.fullmatch(ignored, alerts.STACK_FAILING)
         assert everything.chart_values("kured")["metrics"] == {"create": True}
         assert not re.fullmatch(ignored, "GatewayTookOver")

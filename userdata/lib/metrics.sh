@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Metrics for node-exporter, which reads every file in METRICS_DIR. Sourced, never run.
+# Metrics for node-exporter, which reads every file in METRICS_DIR. Sourced by lib.sh.
 
 # write_gauge FILE NAME HELP: its samples come on standard input; the file is never there by halves.
 write_gauge() {
