@@ -26,6 +26,7 @@ from config import immutable, ports
 
 # Seconds; a floating IP changes only when someone means it to.
 _DNS_TTL = 300
+_FIRST_BOOT = "openstack-kubernetes-first-boot.service"
 
 
 class Gateway(pulumi.ComponentResource):
@@ -185,7 +186,11 @@ class Gateway(pulumi.ComponentResource):
                 # A gateway must work before the first SSH connection, which comes through it.
                 boot_files={**scripts("lib", "gateway"), **self._files(index)},
                 boot_packages=["haproxy", "keepalived"],
-                boot_commands=[["bash", f"{BOOT_FOLDER}/gateway/gateway.sh", "configure"]],
+                # Until it succeeds: the way to repair it leads through itself.
+                boot_commands=[
+                    ["systemctl", "enable", f"{BOOT_FOLDER}/gateway/files/{_FIRST_BOOT}"],
+                    ["systemctl", "start", _FIRST_BOOT],
+                ],
                 predecessors=self._context.rollout.predecessors(name, handovers),
             ),
             self._child,

@@ -290,6 +290,19 @@ def test_over_ssh_it_waits_for_the_first_boot_whose_scripts_would_replace_these(
     assert "cloud-init" not in machine.run("gateway/gateway.sh", "configure").log
 
 
+def test_over_ssh_it_ends_a_first_boot_that_is_tried_again(gateway: Callable[..., Machine]) -> None:
+    machine = gateway()
+    unit = "openstack-kubernetes-first-boot.service"
+    machine.place(f"etc/systemd/system/{unit}").unlink()
+    (machine.root / f"etc/systemd/system/{unit}").symlink_to("/boot-folder/unit")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    machine.order(f"systemctl --quiet disable --now -- {unit}", "haproxy -c")
+    # That of the first boot itself ends with its unit's help.
+    shutil.rmtree(machine.folder / "install")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    assert not machine.called("disable --now")
+
+
 def test_the_active_gateways_address_is_not_punished_where_sshd_can_punish(
     gateway: Callable[..., Machine],
 ) -> None:

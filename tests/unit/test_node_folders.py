@@ -114,7 +114,13 @@ def test_the_user_data_of_a_gateway_has_room_left(made: Run) -> None:
     written = {file["path"] for file in yaml.safe_load(text)["write_files"]}
     sent = scripts("lib", "gateway")
     assert {f"/etc/openstack-kubernetes/boot/{name}" for name in sent} <= written
-    assert sum(len(each.encode()) for each in sent.values()) < 36 * 1024
+    # The unit runs what is sent, and ends when it has succeeded.
+    ((*_, unit), (*_, name)) = yaml.safe_load(text)["runcmd"]
+    assert unit.endswith(f"/{name}")
+    service = sent[unit.removeprefix("/etc/openstack-kubernetes/boot/")]
+    assert f"ExecStart=/bin/bash {unit.partition('/files/')[0]}/gateway.sh configure\n" in service
+    assert f"ExecStartPost=systemctl disable {name}\n" in service
+    assert sum(len(each.encode()) for each in sent.values()) < 37 * 1024
     # Nova takes 65535 bytes; the keys and certificates here are shorter than real ones.
     assert len(base64.b64encode(text.encode())) < 60_000
 

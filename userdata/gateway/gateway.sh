@@ -11,6 +11,7 @@ source "$HERE/gateway/keepalived.sh"
 source "$HERE/gateway/reboot-timer.sh"
 
 FILES=$HERE/gateway/files
+FIRST_BOOT=openstack-kubernetes-first-boot.service
 
 configure() {
   find_own_index
@@ -42,6 +43,12 @@ first_boot() {
   [[ ! -e $HERE/install/install.sh ]]
 }
 
+# end_first_boot: when it has failed, systemd would start it again, with the scripts that it came with.
+end_first_boot() {
+  [[ -L $UNIT_DIR/$FIRST_BOOT ]] || return 0
+  systemctl --quiet disable --now -- "$FIRST_BOOT" || die "$FIRST_BOOT cannot be stopped" "$FIRST_BOOT"
+}
+
 configure_sysctl() {
   local path=$ROOT/etc/sysctl.d/91-openstack-kubernetes-gateway.conf
   step "sysctls"
@@ -71,6 +78,7 @@ load_env NODE_NAME NODE_IP API_NAME VIP VRRP_ID GATEWAY_ADDRESSES GATEWAY_PLACES
 # Before the lock, which the run from user_data needs. It would install its scripts over these.
 first_boot || wait_for_first_boot
 lock
+first_boot || end_first_boot
 case $VERB in
   configure) configure ;;
   *) die "usage: gateway.sh configure" ;;
