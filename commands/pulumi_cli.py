@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from commands.errors import CommandError
 
@@ -42,6 +45,20 @@ def pulumi(*arguments: str, stdin: str | None = None) -> str:
         said = result.stderr or result.stdout
         raise PulumiError(f"pulumi {' '.join(arguments)}: {said}", result.stdout, result.stderr)
     return result.stdout
+
+
+def project() -> str:
+    """The name of the project in this folder.
+
+    Raises:
+        CommandError: if there is no Pulumi.yaml.
+    """
+    try:
+        text = Path("Pulumi.yaml").read_text()
+    except FileNotFoundError:
+        raise CommandError("there is no Pulumi.yaml here: run this in the checkout") from None
+    name: str = yaml.safe_load(text)["name"]
+    return name
 
 
 def backend_url() -> str:

@@ -20,9 +20,9 @@ from commands.errors import CommandError
 from commands.fleet import objects
 from commands.fleet.clusters import trouble
 from commands.fleet.credentials import FOLDER, Credentials, collect
-from commands.fleet.stacks import configuration_file, outputs, project
+from commands.fleet.stacks import configuration_file, outputs
 from commands.kubernetes_api import Administrator
-from commands.pulumi_cli import backend_url, pulumi
+from commands.pulumi_cli import backend_url, project, pulumi
 
 NAMESPACE = "clusters"
 ACCOUNT = "workspace"

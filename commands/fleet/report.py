@@ -16,16 +16,15 @@ from rich.text import Text
 from commands import previews
 from commands.fleet.clusters import Answer, ask, trouble
 from commands.fleet.stacks import (
-    Locks,
     StackError,
     configuration_file,
-    local_locks,
     outputs,
     state,
     unfinished,
 )
 from commands.fleet.threads import AT_A_TIME, of_each
 from commands.kubernetes_api import KubeconfigError
+from commands.local_backend import Locks, local_locks
 from commands.previews import PreviewError
 from commands.pulumi_cli import PulumiError, last_update
 

@@ -8,14 +8,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from commands.errors import CommandError
-from commands.local_backend import folder
-from commands.pulumi_cli import backend_url, pulumi
-
-# By the stack's name.
-Locks = Mapping[str, str]
+from commands.local_backend import Locks, folder
+from commands.pulumi_cli import backend_url, project, pulumi
 
 # The state of a stack in a folder, next to copies of it and attributes.
 _STATE = re.compile(r"(.+?)\.json(?:\.gz|\.zst)?")
@@ -31,20 +26,6 @@ class StackError(CommandError):
         # For a list that names the stack itself.
         self.problem = "has no cluster: it never came up, or it was destroyed"
         super().__init__(f"{stack} {self.problem}")
-
-
-def project() -> str:
-    """The name of the project in this folder.
-
-    Raises:
-        CommandError: if there is no Pulumi.yaml.
-    """
-    try:
-        text = Path("Pulumi.yaml").read_text()
-    except FileNotFoundError:
-        raise CommandError("there is no Pulumi.yaml here: run this in the checkout") from None
-    name: str = yaml.safe_load(text)["name"]
-    return name
 
 
 def names() -> list[str]:
@@ -111,20 +92,3 @@ def unfinished(stack: str, deployment: Mapping[str, Any], locks: Locks) -> str |
         f"an update is at work on it, or was killed ({', '.join(signs)}): let it end, or see "
         "'A run that failed or was interrupted' in docs/operations.md"
     )
-
-
-def local_locks() -> Locks:
-    """The locks of a local backend, and who holds them; in others, they cannot be seen."""
-    local = folder(backend_url())
-    if local is None:
-        return {}
-    files = (local / "locks/organization" / project()).glob("*/*.json")
-    return {file.parent.name: _holder(file) for file in files}
-
-
-def _holder(lock: Path) -> str:
-    try:
-        held = json.loads(lock.read_text())
-        return f"locked by {held['username']}@{held['hostname']} since {held['timestamp'][:16]}Z"
-    except (OSError, ValueError, LookupError):
-        return "locked"  # just now, or no longer

@@ -19,16 +19,15 @@ from rich.console import Console
 from commands.errors import CommandError
 from commands.fleet import health
 from commands.fleet.stacks import (
-    Locks,
     StackError,
     configuration_file,
-    local_locks,
     namespaces,
     outputs,
     state,
     unfinished,
 )
 from commands.fleet.threads import Result, of_each, threads
+from commands.local_backend import Locks, local_locks
 from commands.previews import AT_A_TIME, PreviewError, changes
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, last_update, pulumi

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.errors import CommandError
-from commands.fleet.stacks import local_locks
-from commands.local_backend import delete_empty_attributes
+from commands.local_backend import delete_empty_attributes, local_locks
 from commands.previews import PreviewError
 from commands.pulumi_cli import backend_url
 from commands.question import agreed
@@ -24,6 +24,9 @@ from commands.recover import orphaned_resources
 from commands.recover.orphaned_resources import OrphanedResource
 from commands.recover.state import Begun, State
 from config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 # Seconds: a service may still be working on the last request of the run that was killed.
 _SETTLE = 5
@@ -87,7 +90,7 @@ def _recover_failed(state: State) -> int:
         return 0
     requested = state.planned()
     time.sleep(_SETTLE)
-    found = _orphaned(state, requested)
+    found = _orphaned(_connect(state), state, requested)
     new = [each for each in found if each.created is not None and each.created >= since]
     _delete(new)
     for each in found:
@@ -101,8 +104,9 @@ def _delete_orphaned(state: State, requested: Sequence[Begun], *, yes: bool) -> 
 
     A group of servers is one only when its servers are gone.
     """
+    cloud = _connect(state)
     deleted: set[str] = set()
-    while found := [each for each in _orphaned(state, requested) if each.id not in deleted]:
+    while found := [each for each in _orphaned(cloud, state, requested) if each.id not in deleted]:
         for orphan in found:
             print(f"exists, but is not in the state: {orphan}")
         if not agreed("Delete what is not in the state?", yes=yes):
@@ -119,8 +123,13 @@ def _delete(found: Sequence[OrphanedResource]) -> None:
         orphan.delete()
 
 
-def _orphaned(state: State, requested: Sequence[Begun]) -> list[OrphanedResource]:
-    cloud = connect(login(state.provider_config().get, os.environ))
+def _connect(state: State) -> Connection:
+    return connect(login(state.provider_config().get, os.environ))
+
+
+def _orphaned(
+    cloud: Connection, state: State, requested: Sequence[Begun]
+) -> list[OrphanedResource]:
     known = state.known
     # What was being created may be planned as well.
     found = {
