@@ -18,7 +18,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """
     if any(port.name == cluster.vip_name for port in facts.ports):
         return
-    others = {port.name: found for port in facts.ports if (found := _host_cidr(port))}
+    others = {port.name: found for port in facts.ports if (found := _noted(port, "hostCidr"))}
     for vip_name, network in others.items():
         if network.overlaps(cluster.host_cidr):
             yield Fault(
@@ -27,6 +27,27 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                 f"overlaps with {network} of the cluster {vip_name.removesuffix(VIP_SUFFIX)} in "
                 f"this project; {_proposal(cluster, others.values())}",
             )
+    yield from _addresses_of_pods(cluster, facts)
+
+
+def _addresses_of_pods(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """A `hostCidr` that a cluster in the same network uses inside of itself.
+
+    Its machines would take a packet to one of ours for one to a pod or a Service of their own.
+    """
+    wanted = cluster.existing_network
+    shared = {each.id for each in facts.networks or () if wanted and each.name == wanted.network}
+    for port in facts.ports:
+        for key in ("podCidr", "serviceCidr"):
+            network = _noted(port, key)
+            if port.network_id in shared and network and network.overlaps(cluster.host_cidr):
+                yield Fault(
+                    "hostCidr",
+                    cluster.host_cidr,
+                    f"overlaps with {network}, the {key} of the cluster "
+                    f"{port.name.removesuffix(VIP_SUFFIX)} in the same network; "
+                    f"{_proposal(cluster, [network])}",
+                )
 
 
 def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:
@@ -38,12 +59,12 @@ def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:
     )
 
 
-def _host_cidr(port: Port) -> IPv4Network | None:
-    """The network of the cluster whose VIP this port holds."""
+def _noted(port: Port, key: str) -> IPv4Network | None:
+    """A network of the cluster whose VIP this port holds."""
     if not port.name.endswith(VIP_SUFFIX):
         return None
     try:
-        return IPv4Network(port.immutable_settings["hostCidr"])
+        return IPv4Network(port.immutable_settings[key])
     except (LookupError, ValueError):
         return None
 

@@ -79,13 +79,14 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
-    if subnet := of_network.get(wanted.subnet):
+    for subnet in subnets:
         yield from _pods_have_other_addresses(subnet, cluster)
+    if subnet := of_network.get(wanted.subnet):
         yield from _addresses_are_free(subnet, cluster, facts)
 
 
 def _pods_have_other_addresses(subnet: Subnet, cluster: Cluster) -> Iterator[Fault]:
-    # Workers have addresses anywhere in the subnet, not only in hostCidr.
+    # Workers have addresses anywhere in it, not only in hostCidr; it is routed to its neighbours.
     for key, network in (("podCidr", cluster.pod_cidr), ("serviceCidr", cluster.service_cidr)):
         if network.overlaps(subnet.cidr):
             problem = f"overlaps the subnet {subnet.name} ({subnet.cidr}); choose another network"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from datetime import time as clock
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -278,35 +279,71 @@ def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Clus
     until(lambda: "EtcdBackupLate" not in firing(cluster), "the end of the alert", 180)
 
 
-def test_the_fleet_is_watched_with_a_token_for_that_alone(cluster: Cluster) -> None:
-    watch = ("monitoring", "addons", "--admin", "addons")
-    assert cluster.fleet(*watch).startswith("addons: a new token expires ")
-    nodes = 'sum(fleet_kube_node_status_condition{cluster="addons"})'
-    until(lambda: answer(cluster, nodes) == "3", "the metrics of its nodes", 300)
-    backup = 'count(fleet_openstack_kubernetes_etcd_backup_timestamp_seconds{cluster="addons"})'
-    assert int(answer(cluster, backup)) > 0
+@pytest.mark.skipif(bool(ADDONS["monitoring"].missing()), reason="no chart of monitoring")
+class TestFleet:
+    @pytest.fixture(scope="class")
+    def watched(self, charts: Path) -> Iterator[Cluster]:
+        """Another cluster with monitoring, one machine of each role."""
+        config = settings.cluster(
+            image=image.ensure(addons=True), gateways=1, control_planes=1, workers=1
+        )
+        off = {"enabled": False}
+        monitoring = {
+            "enabled": True,
+            "storageSize": "1Gi",
+            "values": {"grafana": off, "alertmanager": off},
+        }
+        more = {"chartDirectory": str(charts), "monitoring": monitoring}
+        addons = {**config["addons"], **more}
+        made = Cluster("watched", {**config, "hostCidr": "10.8.4.0/22", "addons": addons})
+        with made.running():
+            yield made
 
-    words = ("-n", "monitoring", "get", "secret", "fleet-addons", "-o", "jsonpath={.data.token}")
-    token = base64.b64decode(cluster.kubectl(*words)).decode()
-    services = "/api/v1/namespaces/monitoring/services"
-    federated = f"{services}/{PROMETHEUS}/proxy/federate?match[]=up"
-    assert "up{" in cluster.kubectl_as(token, "get", "--raw", federated)
-    for path in (
-        f"{services}/kube-prometheus-stack-alertmanager:9093/proxy/",
-        f"{services}/kube-prometheus-stack-prometheus",
-        "/api/v1/namespaces/monitoring/secrets",
-        "/api/v1/nodes",
-    ):
-        assert cluster.kubectl_as(token, "get", "--raw", path) == "", path
+    def test_each_cluster_is_watched_with_a_token_for_that_alone(
+        self, cluster: Cluster, watched: Cluster
+    ) -> None:
+        said = cluster.fleet("monitoring", "addons", "watched", "--admin", "addons")
+        assert "addons: a new token expires " in said
+        assert "watched: a new token expires " in said
+        for name, count in (("addons", "3"), ("watched", "2")):
+            nodes = f'sum(fleet_kube_node_status_condition{{cluster="{name}"}})'
+            until(partial(self.has, cluster, nodes, count), "the metrics of its nodes", 300)
+        for kind in ("etcd_backup", "certificate_expiry"):
+            metric = f"fleet_openstack_kubernetes_{kind}_timestamp_seconds"
+            assert int(answer(cluster, f'count({metric}{{cluster="addons"}})')) > 0, kind
 
+        words = ("-n", "monitoring", "get", "secret", "fleet-watched")
+        encoded = cluster.kubectl(*words, "-o", "jsonpath={.data.token}")
+        token = base64.b64decode(encoded).decode()
+        services = "/api/v1/namespaces/monitoring/services"
+        federated = f"{services}/{PROMETHEUS}/proxy/federate?match[]=up"
+        assert "up{" in watched.kubectl_as(token, "get", "--raw", federated)
+        for path in (
+            f"{services}/kube-prometheus-stack-operator:443/proxy/",
+            f"{services}/kube-prometheus-stack-prometheus",
+            "/api/v1/namespaces/monitoring/secrets",
+            "/api/v1/nodes",
+        ):
+            assert watched.kubectl_as(token, "get", "--raw", path) == "", path
 
-def test_a_cluster_of_the_fleet_that_is_silent_is_told_until_it_answers(cluster: Cluster) -> None:
-    cluster.kubectl("delete", "namespace", "openstack-kubernetes-fleet")
-    silent = 'count(ALERTS{alertname="FleetClusterSilent",cluster="addons"})'
-    until(lambda: answer(cluster, silent) == "1", "the alert, which waits five minutes", 180)
-    said = cluster.fleet("monitoring", "addons", "--admin", "addons")
-    assert said.startswith("addons: a new token expires ")
-    until(lambda: answer(cluster, silent) == "", "the end of the alert", 300)
+    def test_a_cluster_that_is_silent_is_told_until_it_answers(
+        self, cluster: Cluster, watched: Cluster
+    ) -> None:
+        watched.kubectl("delete", "namespace", "openstack-kubernetes-fleet")
+        fires = 'alertname="FleetClusterSilent",alertstate="firing"'
+        silent = f"count by (cluster) (ALERTS{{{fires}}})"
+        # Five minutes, and what Prometheus needs to notice it.
+        until(partial(self.has, cluster, silent, "1"), "the alert", 480)
+        about = json.loads(query(cluster, silent))["data"]["result"]
+        assert [each["metric"]["cluster"] for each in about] == ["watched"]
+        said = cluster.fleet("monitoring", "watched", "--admin", "addons")
+        assert said.startswith("watched: a new token expires ")
+        until(partial(self.has, cluster, silent, ""), "the end of the alert", 300)
+
+    @staticmethod
+    def has(cluster: Cluster, text: str, value: str) -> bool:
+        """True if Prometheus answers so."""
+        return answer(cluster, text) == value
 
 
 def test_a_schedule_takes_snapshots_and_keeps_the_newest(cluster: Cluster) -> None:

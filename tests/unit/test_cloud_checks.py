@@ -307,6 +307,17 @@ class TestOtherClusters:
         [line] = told(replace(CLOUD, ports=(port,), subnets=None), existingNetwork=existing)
         assert line.endswith("choose another part of the subnet tenant-v4")
 
+    @pytest.mark.parametrize("key", ["podCidr", "serviceCidr"])
+    def test_in_a_shared_network_pods_and_services_of_another_are_compared(self, key: str) -> None:
+        settings = {"hostCidr": "172.30.0.0/24", key: "10.8.0.0/16"}
+        port = Port(name="other-vip", network_id="2", immutable_settings=settings)
+        facts = replace(CLOUD, ports=(port,), subnets=None)
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        [line] = told(facts, existingNetwork=existing)
+        assert f"overlaps with 10.8.0.0/16, the {key} of the cluster other in the same" in line
+        # In a network of its own, the other one's pods have nothing to do with us.
+        assert told(facts) == []
+
 
 def test_a_cluster_of_the_same_name_is_known_by_the_mark_of_its_servers() -> None:
     marks = ("demo-1a2b3c4d", "demo-1a2b3c4d", "demo-eu-1a2b3c4d", "")
@@ -504,6 +515,17 @@ class TestExistingNetwork:
         assert line.startswith("serviceCidr = 10.96.0.0/16: overlaps the subnet tenant-v4")
         (line,) = self.told("10.240.0.0/26", **{**wide, "cidr": IPv4Network("10.240.0.0/12")})
         assert line.startswith("podCidr = 10.244.0.0/16: overlaps the subnet tenant-v4")
+
+    def test_nor_those_of_another_subnet_of_its_network(self) -> None:
+        cidrs = {"tenant-v4": "192.168.0.0/24", "tenant-b": "10.244.8.0/24"}
+        subnets = tuple(
+            Subnet(id=name, name=name, network_id="2", cidr=IPv4Network(cidr))
+            for name, cidr in cidrs.items()
+        )
+        existing = {"network": "tenant", "subnet": "tenant-v4"}
+        facts = replace(CLOUD, subnets=subnets)
+        [line] = told(facts, hostCidr="192.168.0.0/26", existingNetwork=existing)
+        assert line.startswith("podCidr = 10.244.0.0/16: overlaps the subnet tenant-b")
 
 
 def test_a_cloud_without_cinder_or_octavia_says_what_to_switch_off() -> None:

@@ -48,3 +48,5 @@ def test_each_example_is_what_its_name_says() -> None:
     admin = load(values(ADMIN), "admin").addons
     assert admin.object_store.enabled
     assert admin.operator.enabled
+    assert admin.monitoring.enabled
+    assert admin.monitoring.fleet
