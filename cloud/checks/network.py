@@ -79,8 +79,8 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
-    for subnet in subnets:
-        yield from _pods_have_other_addresses(subnet, cluster)
+    for each in subnets:
+        yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
         yield from _addresses_are_free(subnet, cluster, facts)
 

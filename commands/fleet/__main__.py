@@ -28,7 +28,7 @@ from commands.fleet.machines import ssh, write_files
 from commands.fleet.report import entries, table
 from commands.fleet.stacks import names, outputs
 from commands.fleet.threads import of_each
-from commands.pulumi_cli import backend_url
+from commands.pulumi_cli import backend_url, project
 from commands.question import agreed
 from config.errors import ConfigError
 
@@ -153,7 +153,8 @@ def _keep_logins(
             " of it with `--kubeconfig`"
         )
     stacks = arguments.names or sorted(known - {*left_out})
-    present = Logins(program, arguments.admin, arguments.hours, arguments.kubeconfig)
+    origin = f"{project()} in {backend_url()}"
+    present = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
     status = 0
     for line in logins.keep(present, stacks, known, remove_gone=arguments.remove_gone):
         print(line.text, file=sys.stderr if line.failed else sys.stdout)

@@ -30,6 +30,8 @@ ACCOUNT = "workspace"
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _API = "/apis/pulumi.com/v1"
 _STACKS = f"{_API}/namespaces/{NAMESPACE}/stacks"
+# Annotation of a Stack, which does not tell it itself.
+_PROJECT = "openstack-kubernetes-project"
 # Changed with the Secret: a pod reads it only when it starts.
 _VERSION = "openstack-kubernetes-secret"
 # Where the program is in its image.
@@ -57,6 +59,7 @@ class Configuration:
 class Cluster:
     """A cluster that the operator is to run."""
 
+    project: str
     stack: str
     image: str
     resync: int
@@ -116,7 +119,9 @@ class Cluster:
         }
         # The operator takes out what is empty; added again, the object would have changed.
         kept = {key: value for key, value in spec.items() if value}
-        return {**_document("pulumi.com/v1", "Stack", self.name), "spec": kept}
+        document = _document("pulumi.com/v1", "Stack", self.name)
+        metadata = {**document["metadata"], "annotations": {_PROJECT: self.project}}
+        return {**document, "metadata": metadata, "spec": kept}
 
     def _workspace(self, version: str | None) -> dict[str, Any]:
         files = [{"key": name, "path": name} for name in sorted(self.credentials.files)]
@@ -188,6 +193,7 @@ def read(stack: str, image: str, resync: int) -> Cluster:
         return value
 
     return Cluster(
+        project=project(),
         stack=stack,
         image=image,
         resync=resync,
@@ -240,11 +246,15 @@ def _present(api: httpx.Client, cluster: Cluster) -> Mapping[str, Any]:
     answer = api.get(f"{_STACKS}/{cluster.name}")
     if answer.status_code == httpx.codes.NOT_FOUND:
         return {}
-    spec = answer.raise_for_status().json()["spec"]
-    if spec["stack"] != cluster.stack:
+    document = answer.raise_for_status().json()
+    spec, marks = document["spec"], document["metadata"].get("annotations", {})
+    there = (spec["stack"], marks.get(_PROJECT, cluster.project), spec["backend"])
+    if there != (cluster.stack, cluster.project, cluster.backend):
         raise AddError(
-            f"the Stack {cluster.name} there is {spec['stack']}, which would be left alone: take "
-            "it back first ('Clusters as objects of the admin cluster' in docs/fleet.md)"
+            "the Stack {} there is {} of the project {} in {}, which would be left alone: take it "
+            "back first ('Clusters as objects of the admin cluster' in docs/fleet.md)".format(
+                cluster.name, *there
+            )
         )
     found: Mapping[str, Any] = spec.get("config", {})
     return found

@@ -24,6 +24,7 @@ from commands.pulumi_cli import PulumiError
 
 # Annotations of the Secrets.
 STACK = "openstack-kubernetes-stack"
+ORIGIN = "openstack-kubernetes-origin"
 HOURS = "openstack-kubernetes-token-hours"
 
 # The API of the admin cluster for its own pods, which do not go through the gateways.
@@ -85,12 +86,15 @@ class Line:
 class Logins:
     """The logins of one program."""
 
-    def __init__(self, program: Program, admin: str, hours: int, kubeconfig: Path | None) -> None:
+    def __init__(
+        self, program: Program, admin: str, origin: str, hours: int, kubeconfig: Path | None
+    ) -> None:
         """Read the present ones.
 
         Args:
             program: whose logins.
             admin: the stack of the admin cluster.
+            origin: where the stacks are, for people; those of another one are left alone.
             hours: the life of a token.
             kubeconfig: a kubeconfig of the admin cluster; without it, that of its stack.
 
@@ -100,6 +104,7 @@ class Logins:
         """
         self._program = program
         self._hours = hours
+        self._origin = origin
         self._admin_name = admin
         self._way = outputs(admin)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
         self._admin = Administrator.of(self._way).client()
@@ -110,7 +115,15 @@ class Logins:
                     raise LoginError(f"{admin} has {missing}")
             found = objects.labelled(self._admin, program.collections[0], label)
         annotated = ((each["metadata"].get("annotations", {}), each) for each in found)
-        self._secrets = {marks[STACK]: each for marks, each in annotated if STACK in marks}
+        self._secrets: dict[str, dict[str, Any]] = {}
+        self._others: dict[str, str] = {}
+        for marks, each in annotated:
+            stack, place = marks.get(STACK), marks.get(ORIGIN, origin)
+            # The state of the admin cluster may be in another backend than that of the others.
+            if stack is not None and place != origin and stack != admin:
+                self._others[stack] = place
+            elif stack is not None:
+                self._secrets[stack] = each
 
     @property
     def stacks(self) -> Sequence[str]:
@@ -145,6 +158,11 @@ class Logins:
         return Line(f"{stack}: {why}; the Secret {name} is removed")
 
     def _kept(self, stack: str) -> str:
+        if (place := self._others.get(stack)) is not None:
+            raise LoginError(
+                f"the Secret {object_name(stack)} there is for the stack of this name of {place}: "
+                "if that is gone, delete the Secret"
+            )
         own = stack == self._admin_name
         administrator = Administrator.of(self._way if own else outputs(stack)["kubeconfig"])
         with administrator.client() as api:
@@ -186,7 +204,7 @@ class Logins:
                 accounts.LABEL: self._program.account.name,
                 **document["metadata"].get("labels", {}),
             },
-            "annotations": {STACK: stack, HOURS: str(self._hours)},
+            "annotations": {STACK: stack, ORIGIN: self._origin, HOURS: str(self._hours)},
         }
         return {**document, "metadata": metadata}
 

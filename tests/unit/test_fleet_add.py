@@ -366,7 +366,27 @@ def test_the_cluster_of_another_organization_is_not_pushed_aside(
     folder = fleet.folder
     (folder / "config---json-shop").rename(folder / "config---json-theirs/shop")
     assert run(monkeypatch, "theirs/shop", "--image", IMAGE) == 1
-    assert "the Stack shop there is shop, which would be left alone" in capsys.readouterr().err
+    assert f"the Stack shop there is shop of the project {PROJECT} in " in capsys.readouterr().err
+    assert json.dumps(admin.kept) == before
+
+
+@pytest.mark.parametrize("other", ["project", "backend"])
+def test_nor_is_one_of_the_same_name_of_another_project_or_backend(
+    admin: Objects,
+    fleet: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    other: str,
+) -> None:
+    assert add(monkeypatch) == 0
+    before = json.dumps(admin.kept)
+    if other == "project":
+        fleet.write("Pulumi.yaml", {"name": "another"})
+    else:
+        fleet.write("whoami---json-none", {"url": "s3://another"})
+    assert add(monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert f"the Stack shop there is shop of the project {PROJECT} in {BUCKET}, which" in said
     assert json.dumps(admin.kept) == before
 
 

@@ -209,6 +209,31 @@ def test_the_secret_of_a_cluster_that_is_gone_is_removed_only_if_that_is_wanted(
     assert set(admin.below(SECRETS)) == {"by-hand", "fleet-shop"}
 
 
+@pytest.mark.parametrize("other", ["project", "backend"])
+def test_a_stack_of_the_same_name_elsewhere_keeps_its_secret(
+    fleet: Fleet,
+    admin: Objects,
+    shop: Objects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    other: str,
+) -> None:
+    fleet.write("whoami---json-none", {"url": "s3://states"})
+    run(monkeypatch)
+    before = dict(admin.kept)
+    if other == "project":
+        fleet.write("Pulumi.yaml", {"name": "another"})
+    else:
+        fleet.write("whoami---json-none", {"url": "s3://another"})
+    capsys.readouterr()
+    assert run(monkeypatch, "shop") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("shop: the Secret fleet-shop there is for the stack of this name of ")
+    fleet.gone("shop")
+    assert run(monkeypatch, "--remove-gone") == 0
+    assert admin.kept == before
+
+
 def test_other_rights_take_the_place_of_those_before(
     admin: Objects, shop: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
