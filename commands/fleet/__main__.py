@@ -25,7 +25,9 @@ from commands.fleet.federation import Federation
 from commands.fleet.kubeconfigs import merge
 from commands.fleet.logins import LoginError, Logins
 from commands.fleet.machines import ssh, write_files
+from commands.fleet.operated import Operated
 from commands.fleet.report import entries, table
+from commands.fleet.stack_objects import NAMESPACE
 from commands.fleet.stacks import names, outputs
 from commands.fleet.threads import of_each
 from commands.pulumi_cli import backend_url, project
@@ -113,14 +115,16 @@ def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
 
 def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
-    stacks = upgrade.remaining(arguments.names or _some(names()), version, console)
+    operated = Operated(arguments.admin, arguments.kubeconfig)
+    wanted = arguments.names or _some(names())
+    stacks = upgrade.remaining(wanted, version, operated, console)
     if not stacks:
         return 0
     upgrade.preview(stacks, version, console)
     if not agreed(f"Upgrade {', '.join(stacks)} to {version}?", yes=arguments.yes):
         print("nothing was changed", file=sys.stderr)
         return 1
-    upgrade.run(stacks, version, arguments.wave, arguments.check, console)
+    upgrade.run(stacks, version, arguments.wave, arguments.check, operated, console)
     return 0
 
 
@@ -137,7 +141,7 @@ def _add(arguments: argparse.Namespace) -> int:
         print(f"Secret {cluster.name}: {', '.join(cluster.secret()['data'])}", file=sys.stderr)
         return 0
     add.apply(cluster, arguments.admin, arguments.kubeconfig)
-    see = f"kubectl -n {add.NAMESPACE} get stack {cluster.name}"
+    see = f"kubectl -n {NAMESPACE} get stack {cluster.name}"
     print(f"{arguments.name}: the operator of {arguments.admin} runs it, `{see}`")
     return 0
 
@@ -217,6 +221,10 @@ def _arguments() -> argparse.Namespace:
         metavar="COMMAND",
         help="a command that must succeed with each upgraded cluster's KUBECONFIG",
     )
+    waves.add_argument(
+        "--admin", help="the admin cluster, if its operator runs some; default: it runs none"
+    )
+    _add_kubeconfig_argument(waves)
     waves.add_argument("--yes", action="store_true", help="do not ask")
     adding = commands.add_parser("add", help="let the operator of the admin cluster run a cluster")
     adding.add_argument("name", help="its stack, whose Pulumi.<stack>.yaml is in this folder")
@@ -250,6 +258,10 @@ def _arguments() -> argparse.Namespace:
 
 def _add_admin_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin", default="admin", help="the admin cluster; default: admin")
+    _add_kubeconfig_argument(parser)
+
+
+def _add_kubeconfig_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubeconfig", type=Path, help="a kubeconfig of it; default: the output of its stack"
     )

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import yaml
 
 from cloud.login import LOGIN_KEYS
-from commands.errors import CommandError
 from commands.fleet import objects
 from commands.fleet.clusters import trouble
 from commands.fleet.credentials import FOLDER, Credentials, collect
-from commands.fleet.stacks import configuration_file, outputs
-from commands.kubernetes_api import Administrator
-from commands.pulumi_cli import backend_url, project, pulumi
+from commands.fleet.stack_objects import (
+    API,
+    NAMESPACE,
+    PROJECT,
+    STACKS,
+    Identity,
+    StackObjectError,
+    backend,
+    identity,
+)
+from commands.fleet.stacks import administrator, configuration_file
+from commands.pulumi_cli import project, pulumi
 
-NAMESPACE = "clusters"
 ACCOUNT = "workspace"
 
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-_API = "/apis/pulumi.com/v1"
-_STACKS = f"{_API}/namespaces/{NAMESPACE}/stacks"
-# Annotation of a Stack, which does not tell it itself.
-_PROJECT = "openstack-kubernetes-project"
 # Changed with the Secret: a pod reads it only when it starts.
 _VERSION = "openstack-kubernetes-secret"
 # Where the program is in its image.
@@ -39,10 +40,6 @@ _PROGRAM = "/program"
 # The operator's own limit.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?")
 _PROVIDER = "openstack:"
-
-
-class AddError(CommandError):
-    """The cluster cannot be a Stack; the text says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +56,17 @@ class Configuration:
 class Cluster:
     """A cluster that the operator is to run."""
 
-    project: str
-    stack: str
+    identity: Identity
     image: str
     resync: int
     """Seconds between two runs that repair; 0 for none."""
-    backend: str
     configuration: Configuration
     credentials: Credentials
 
     @property
     def name(self) -> str:
         """The name of its objects."""
-        return plain(self.stack)
+        return plain(self.identity.stack)
 
     def secret(self) -> dict[str, Any]:
         """All that is secret, in one object."""
@@ -90,8 +85,8 @@ class Cluster:
             version: of the Secret in the admin cluster.
         """
         spec: dict[str, Any] = {
-            "stack": self.stack,
-            "backend": self.backend,
+            "stack": self.identity.stack,
+            "backend": self.identity.backend,
             "secretsProvider": self.configuration.provider,
             "useLocalStackOnly": True,
             "config": {
@@ -120,7 +115,7 @@ class Cluster:
         # The operator takes out what is empty; added again, the object would have changed.
         kept = {key: value for key, value in spec.items() if value}
         document = _document("pulumi.com/v1", "Stack", self.name)
-        metadata = {**document["metadata"], "annotations": {_PROJECT: self.project}}
+        metadata = {**document["metadata"], "annotations": {PROJECT: self.identity.project}}
         return {**document, "metadata": metadata, "spec": kept}
 
     def _workspace(self, version: str | None) -> dict[str, Any]:
@@ -160,11 +155,11 @@ def plain(stack: str) -> str:
     """The name of the objects about a stack.
 
     Raises:
-        AddError: if no Stack can have it.
+        StackObjectError: if no Stack can have it.
     """
     name = stack.rpartition("/")[2]
     if not _NAME.fullmatch(name):
-        raise AddError(
+        raise StackObjectError(
             f"{name} cannot be the name of a Stack: it must have at most 42 lower-case letters, "
             "digits and `-`, with a letter first"
         )
@@ -175,32 +170,30 @@ def read(stack: str, image: str, resync: int) -> Cluster:
     """Read a stack's configuration, and what it logs in with.
 
     Raises:
-        AddError: if the operator cannot run it.
+        StackObjectError: if the operator cannot run it.
         ConfigError, CredentialError, PulumiError: if something is missing.
     """
     plain(stack)
-    backend = _backend()
-    if backend.startswith("file:"):
-        raise AddError(
-            f"the state is in a folder, {backend}, which the operator's pods do not have: "
+    place = backend()
+    if place.startswith("file:"):
+        raise StackObjectError(
+            f"the state is in a folder, {place}, which the operator's pods do not have: "
             "move it to a bucket ('An object store for all clusters' in docs/fleet.md)"
         )
     listed = json.loads(pulumi("config", "--json", "--show-secrets", "--stack", stack))
-    configuration = _configuration(stack, listed, backend)
+    configuration = _configuration(stack, listed, place)
 
     def provider(key: str) -> str | None:
         value: str | None = listed.get(f"{_PROVIDER}{key}", {}).get("value")
         return value
 
     return Cluster(
-        project=project(),
-        stack=stack,
+        identity=Identity(stack, project(), place),
         image=image,
         resync=resync,
-        backend=backend,
         configuration=configuration,
         credentials=collect(
-            provider, backend=backend, passphrase=configuration.provider == "passphrase"
+            provider, backend=place, passphrase=configuration.provider == "passphrase"
         ),
     )
 
@@ -214,16 +207,15 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
         kubeconfig: the way into it; without it, that of the stack.
 
     Raises:
-        AddError: if the admin cluster does not answer, has no operator, or has another Stack of
-            this name.
+        StackObjectError: if the admin cluster does not answer, has no operator, or has another
+            Stack of this name.
         PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
     """
     try:
-        text = outputs(admin)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
-        with Administrator.of(text).client() as api:
-            for path in (_API, f"/api/v1/namespaces/{NAMESPACE}"):
+        with administrator(admin, kubeconfig).client() as api:
+            for path in (API, f"/api/v1/namespaces/{NAMESPACE}"):
                 if not objects.exists(api, path):
-                    raise AddError(
+                    raise StackObjectError(
                         f"{admin} has no operator: set addons.operator.enabled, run `pulumi up`"
                     )
             present = _present(api, cluster)
@@ -233,59 +225,40 @@ def apply(cluster: Cluster, admin: str, kubeconfig: Path | None) -> None:
             # Someone else has set them, and would keep them.
             if others := present.keys() - stack["spec"]["config"].keys():
                 removed = {"spec": {"config": dict.fromkeys(sorted(others))}}
-                objects.merge(api, f"{_STACKS}/{cluster.name}", removed)
-            objects.apply(api, _STACKS, stack)
+                objects.merge(api, f"{STACKS}/{cluster.name}", removed)
+            objects.apply(api, STACKS, stack)
     except httpx.HTTPError as error:
-        raise AddError(f"{admin}: {trouble(error)}") from error
+        raise StackObjectError(f"{admin}: {trouble(error)}") from error
     except OSError as error:
-        raise AddError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
+        raise StackObjectError(f"{kubeconfig}: cannot be read: {error.strerror}") from None
 
 
 def _present(api: httpx.Client, cluster: Cluster) -> Mapping[str, Any]:
     """The configuration in the present Stack, if there is one."""
-    answer = api.get(f"{_STACKS}/{cluster.name}")
+    answer = api.get(f"{STACKS}/{cluster.name}")
     if answer.status_code == httpx.codes.NOT_FOUND:
         return {}
     document = answer.raise_for_status().json()
-    spec, marks = document["spec"], document["metadata"].get("annotations", {})
-    there = (spec["stack"], marks.get(_PROJECT, cluster.project), spec["backend"])
-    if there != (cluster.stack, cluster.project, cluster.backend):
-        raise AddError(
-            "the Stack {} there is {} of the project {} in {}, which would be left alone: take it "
-            "back first ('Clusters as objects of the admin cluster' in docs/fleet.md)".format(
-                cluster.name, *there
-            )
+    there = identity(document, cluster.identity.project)
+    if there != cluster.identity:
+        raise StackObjectError(
+            f"the Stack {cluster.name} there is {there}, which would be left alone: take it back "
+            "first ('Clusters as objects of the admin cluster' in docs/fleet.md)"
         )
-    found: Mapping[str, Any] = spec.get("config", {})
+    found: Mapping[str, Any] = document["spec"].get("config", {})
     return found
 
 
-def _backend() -> str:
-    """The URL of the backend, as `pulumi login` takes it.
-
-    Raises:
-        AddError: if the CLI does not tell it.
-    """
-    told = backend_url()
-    parts = urlsplit(told)
-    # Of Pulumi Cloud it tells the page for people, and of a service of one's own nothing.
-    if parts.scheme not in ("", "http", "https"):
-        return told
-    if named := os.environ.get("PULUMI_BACKEND_URL"):
-        return named
-    if not parts.netloc.startswith("app."):
-        raise AddError("Pulumi does not tell the URL of its backend: set PULUMI_BACKEND_URL to it")
-    return f"{parts.scheme}://api.{parts.netloc.removeprefix('app.')}"
-
-
-def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Configuration:
+def _configuration(stack: str, listed: Mapping[str, Any], place: str) -> Configuration:
     """The keys of the stack's own file: those that are not there have the program's defaults."""
     file = configuration_file(stack)
     try:
         prefix = f"{project()}:"
         document: dict[str, Any] = yaml.safe_load(file.read_text()) or {}
     except OSError as error:
-        raise AddError(f"{error.filename} is missing: run this where you run `pulumi up`") from None
+        raise StackObjectError(
+            f"{error.filename} is missing: run this where you run `pulumi up`"
+        ) from None
     values: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     for key, value in (document.get("config") or {}).items():
@@ -296,14 +269,14 @@ def _configuration(stack: str, listed: Mapping[str, Any], backend: str) -> Confi
         if isinstance(value, dict) and value.keys() == {"secure"}:
             secrets[short] = listed[key]["value"]
         elif _has_secret(value):
-            raise AddError(
+            raise StackObjectError(
                 f"{key} of {file} has a secret inside: the operator passes whole texts as secrets "
                 "only. Keep this cluster with `pulumi up`, or the secret in another place"
             )
         else:
             values[short] = _told(value, listed[key])
     return Configuration(
-        values=values, secrets=secrets, provider=_secrets_provider(document, backend)
+        values=values, secrets=secrets, provider=_secrets_provider(document, place)
     )
 
 
@@ -316,14 +289,14 @@ def _told(written: object, listed: Mapping[str, Any]) -> object:
     return written if json.dumps(written, default=str) == text else text
 
 
-def _secrets_provider(document: Mapping[str, Any], backend: str) -> str:
+def _secrets_provider(document: Mapping[str, Any], place: str) -> str:
     """The provider that the stack's file names, else the backend's own."""
     if named := document.get("secretsprovider"):
         return str(named)
     # The salt of a passphrase is in the file. Pulumi Cloud's own provider leaves nothing there, and
     # that of a bucket is a passphrase.
     salted = "encryptionsalt" in document
-    return "default" if backend.startswith("http") and not salted else "passphrase"
+    return "default" if place.startswith("http") and not salted else "passphrase"
 
 
 def _has_secret(value: object) -> bool:

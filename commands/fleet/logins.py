@@ -17,9 +17,9 @@ from commands.errors import CommandError
 from commands.fleet import accounts, objects
 from commands.fleet.accounts import Account, AccountError, Token
 from commands.fleet.clusters import trouble
-from commands.fleet.stacks import StackError, outputs
+from commands.fleet.stacks import StackError, administrator
 from commands.fleet.threads import AT_A_TIME, threads
-from commands.kubernetes_api import Administrator, KubeconfigError
+from commands.kubernetes_api import KubeconfigError
 from commands.pulumi_cli import PulumiError
 
 # Annotations of the Secrets.
@@ -106,8 +106,8 @@ class Logins:
         self._hours = hours
         self._origin = origin
         self._admin_name = admin
-        self._way = outputs(admin)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
-        self._admin = Administrator.of(self._way).client()
+        self._administrator = administrator(admin, kubeconfig)
+        self._admin = self._administrator.client()
         label = f"{accounts.LABEL}={program.account.name}"
         with self._asking_admin():
             for path, missing in program.requirements.items():
@@ -164,8 +164,8 @@ class Logins:
                 "if that is gone, delete the Secret"
             )
         own = stack == self._admin_name
-        administrator = Administrator.of(self._way if own else outputs(stack)["kubeconfig"])
-        with administrator.client() as api:
+        way = self._administrator if own else administrator(stack, None)
+        with way.client() as api:
             self._program.check(api)
             accounts.keep(api, self._program.account)
             token = self._usable(stack, api)
@@ -174,8 +174,8 @@ class Logins:
                 token = accounts.token(api, self._program.account, self._hours)
         login = ClusterLogin(
             stack=stack,
-            server=OWN_SERVER if own else administrator.cluster["server"],
-            ca_data=administrator.cluster["certificate-authority-data"],
+            server=OWN_SERVER if own else way.cluster["server"],
+            ca_data=way.cluster["certificate-authority-data"],
             token=token,
         )
         with self._asking_admin():

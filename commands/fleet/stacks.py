@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from commands.errors import CommandError
+from commands.kubernetes_api import Administrator
 from commands.local_backend import Locks, folder
 from commands.pulumi_cli import backend_url, project, pulumi
 
@@ -55,6 +56,21 @@ def outputs(stack: str) -> Mapping[str, Any]:
     if "kubeconfig" not in found:
         raise StackError(stack)
     return found
+
+
+def administrator(stack: str, kubeconfig: Path | None) -> Administrator:
+    """The administrator of a cluster.
+
+    Args:
+        stack: its stack.
+        kubeconfig: a kubeconfig of it; without it, that of its stack.
+
+    Raises:
+        OSError, PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
+    """
+    return Administrator.of(
+        outputs(stack)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
+    )
 
 
 def configuration_file(stack: str) -> Path:

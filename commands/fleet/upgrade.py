@@ -18,6 +18,7 @@ from rich.console import Console
 
 from commands.errors import CommandError
 from commands.fleet import health
+from commands.fleet.operated import AGENT, Operated, OperatedError
 from commands.fleet.stacks import (
     StackError,
     configuration_file,
@@ -39,14 +40,23 @@ class UpgradeError(CommandError):
     """The upgrade has stopped; the text says where and why, and what to do."""
 
 
-def remaining(stacks: Sequence[str], version: str, console: Console) -> list[str]:
+def remaining(
+    stacks: Sequence[str], version: str, operated: Operated, console: Console
+) -> list[str]:
     """The clusters that are not healthy at the version, or whose last update failed.
 
     Raises:
-        UpgradeError: if the state of one cannot be read, or another update is at work on it.
+        UpgradeError: if the state of one cannot be read, or someone else updates it.
     """
     locks = local_locks()
-    found = _of_each(stacks, "Asking", console, lambda each: _left_alone(each, version, locks))
+
+    def left_alone(stack: str) -> str | None:
+        # The operator lets one update end before it begins another.
+        if stack not in operated:
+            _refuse_others(stack, locks)
+        return _left_alone(stack, version)
+
+    found = _of_each(stacks, "Asking", console, left_alone)
     for stack, reason in found.items():
         if reason is not None:
             _say(console, f"left alone: {stack} {reason}")
@@ -70,12 +80,14 @@ def run(
     version: str,
     wave: int,
     check: Sequence[str] | None,
+    operated: Operated,
     console: Console,
 ) -> None:
     """Upgrade so many clusters at a time, the next ones only if all of them are healthy.
 
     Args:
         check: a command that must succeed for each cluster, with its KUBECONFIG.
+        operated: the clusters whose updates the operator of an admin cluster runs.
 
     Raises:
         UpgradeError: if one is not healthy.
@@ -83,14 +95,15 @@ def run(
     for start in range(0, len(stacks), wave):
         now, later = stacks[start : start + wave], stacks[start + wave :]
         for stack in now:
-            _say(console, f"{stack}: upgrading, {_log(stack)} has the output")
-        with console.status("upgrading"), threads(wave) as pool:
-            failures = list(pool.map(lambda stack: _update(stack, version), now))
+            log = operated.log(stack) if stack in operated else _log(stack)
+            _say(console, f"{stack}: upgrading, {log} has the output")
+        with console.status("upgrading"):
+            failures = _updates(now, version, operated)
         problems = []
         # Not in threads, which an interruption would wait for.
-        for stack, failure in zip(now, failures, strict=True):
+        for stack in now:
             with console.status(f"checking {stack}"):
-                problem = failure or _problem(stack, version, check)
+                problem = failures[stack] or _problem(stack, version, check)
             _say(console, f"{stack}: {problem or f'healthy at {version}'}")
             problems += [stack] if problem else []
         if problems:
@@ -124,11 +137,20 @@ def _of_each(
     return found
 
 
-def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
-    """The reason why a cluster needs no upgrade; None if it needs one."""
-    deployment = state(stack)
-    if (update := unfinished(stack, deployment, locks)) is not None:
+def _refuse_others(stack: str, locks: Locks) -> None:
+    """Refuse a cluster that someone else updates."""
+    if (update := unfinished(stack, state(stack), locks)) is not None:
         raise UpgradeError(update)
+    by = last_update("--stack", stack).get("environment", {}).get("exec.agent", "")
+    if by.startswith(AGENT):
+        raise UpgradeError(
+            "its last update was that of an operator, which would take the version back: name the "
+            "admin cluster with `--admin`, or run `pulumi up` if you have taken the cluster back"
+        )
+
+
+def _left_alone(stack: str, version: str) -> str | None:
+    """The reason why a cluster needs no upgrade; None if it needs one."""
     try:
         known = outputs(stack)
     except StackError:
@@ -136,7 +158,7 @@ def _left_alone(stack: str, version: str, locks: Locks) -> str | None:
     succeeded = last_update("--stack", stack).get("result") == "succeeded"
     if not succeeded or known.get(_KEY) != version:
         return None
-    faults = health.faults(known, namespaces(deployment), version)
+    faults = health.faults(known, namespaces(state(stack)), version)
     return None if faults else f"is healthy at {version}"
 
 
@@ -156,6 +178,26 @@ def _set_version(stack: str, version: str, file: Path) -> None:
 
 def _log(stack: str) -> Path:
     return Path(f"{stack.replace('/', '-')}-upgrade.log")
+
+
+def _updates(stacks: Sequence[str], version: str, operated: Operated) -> Mapping[str, str | None]:
+    """Update all of them at the same time; returns the failure of each, or None."""
+    failures: dict[str, str | None] = {}
+    requests: dict[str, str] = {}
+    here = [stack for stack in stacks if stack not in operated]
+    with threads(len(stacks)) as pool:
+        ended = pool.map(lambda stack: _update(stack, version), here)
+        for stack in stacks:
+            if stack in operated:
+                try:
+                    # What the next `commands.fleet add` reads.
+                    _set_version(stack, version, configuration_file(stack))
+                    requests[stack] = operated.request(stack, {_KEY: version})
+                except (OperatedError, PulumiError) as error:
+                    failures[stack] = str(error).strip()
+        failures |= zip(here, ended, strict=True)
+    # Not in threads, which an interruption would wait for.
+    return failures | {each: operated.failure(each, requests[each]) for each in requests}
 
 
 def _update(stack: str, version: str) -> str | None:

@@ -71,11 +71,11 @@ class Cluster:
         self.stack.configure(settings)
         return self._killed(self.stack.command("up", "--yes", "--skip-preview"), seconds)
 
-    def killed_fleet(self, seconds: float, *arguments: str) -> bool:
-        """Kill the fleet's command after so many seconds, and no `pulumi`; as `killed_up`."""
-        return self._killed([sys.executable, "-m", "commands.fleet", *arguments], seconds)
+    def killed_fleet(self, said: str, seconds: float, *arguments: str) -> bool:
+        """Kill the fleet's command, and no `pulumi`, so many seconds after it has said this."""
+        return self._killed([sys.executable, "-m", "commands.fleet", *arguments], seconds, said)
 
-    def _killed(self, command: Sequence[str], seconds: float) -> bool:
+    def _killed(self, command: Sequence[str], seconds: float, said: str = "") -> bool:
         log = self.stack.folder / "killed.log"
         with (
             log.open("w") as output,
@@ -87,6 +87,7 @@ class Cluster:
                 stderr=output,
             ) as process,
         ):
+            until(lambda: said in log.read_text() or process.poll() is not None, said, 600)
             try:
                 process.wait(timeout=seconds)
             except subprocess.TimeoutExpired:

@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from addons.monitoring import alerts
 from bench.quiet import QuietStack
 from lab import image, settings
 from lab.cloud import layout
@@ -408,6 +409,14 @@ def test_gateways_reboot_one_at_a_time_and_the_api_stays_available(cluster: Clus
         until(lambda: active.boot_id() not in ("", boots[active.index]), "it is back", 90)
         assert backup.is_active()
     assert poll.longest < 5, poll.longest
+    if not ADDONS["monitoring"].missing():
+        waiting = f'count({alerts.REBOOT_METRIC}{{gateway!=""}})'
+        until(lambda: answer(cluster, waiting) == "2", "the metric of both", 120)
+
+
+@pytest.mark.skipif(bool(ADDONS["monitoring"].missing()), reason="no chart of monitoring")
+def test_each_machine_tells_when_it_was_updated(cluster: Cluster) -> None:
+    assert answer(cluster, f"count({alerts.UPDATES_METRIC})") == "5"
 
 
 @pytest.mark.skipif(bool(ADDONS["kured"].missing()), reason="no image of kured")

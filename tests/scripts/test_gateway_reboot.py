@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
+from addons.monitoring.alerts import REBOOT_METRIC
 from tests.scripts.conftest import COMMON, Machine
 
 GATEWAY = {
@@ -61,7 +63,7 @@ def test_nothing_happens_when_no_update_asks_for_it(gateway: Callable[..., Machi
     (machine.root / "run/reboot-required").unlink()
     assert not rebooted(machine)
     assert not machine.calls
-    assert machine.read(METRICS).endswith("\nopenstack_kubernetes_reboot_required 0\n")
+    assert machine.read(METRICS).endswith(f"\n{REBOOT_METRIC} 0\n")
 
 
 def test_a_reboot_that_something_is_in_the_way_of_is_reported(
@@ -69,7 +71,15 @@ def test_a_reboot_that_something_is_in_the_way_of_is_reported(
 ) -> None:
     machine = gateway("Mon 01:30")
     assert not rebooted(machine)
-    assert machine.read(METRICS).endswith("\nopenstack_kubernetes_reboot_required 1\n")
+    assert machine.read(METRICS).endswith(f"\n{REBOOT_METRIC} 1\n")
+
+
+def test_a_metric_that_cannot_be_written_is_in_the_way_of_no_reboot(
+    gateway: Callable[..., Machine],
+) -> None:
+    machine = gateway()
+    machine.place(str(Path(METRICS).parent))
+    assert rebooted(machine)
 
 
 @pytest.mark.parametrize(

@@ -447,6 +447,17 @@ class TestUpdates:
         assert "label=Debian-Security" in config
         # From here on, an alert counts the time without updates.
         assert UPDATES_METRIC in machine.read(self.METRICS)
+        (machine.root / self.METRICS).write_text("since then")
+        install(machine)
+        assert machine.read(self.METRICS) == "since then"
+
+    def test_an_image_does_not_tell_when_it_was_updated(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        (machine.folder / "node.env").unlink()
+        machine.environment |= {**COMMON, "SECURITY_UPDATES": "true"}
+        install(machine, "kubectl")
+        assert machine.has(self.TIMER)
+        assert not machine.has(self.METRICS)
 
     def test_no_two_gateways_update_in_the_same_hour(self, node: Callable[..., Machine]) -> None:
         addresses = "10.8.0.11 10.8.0.12"

@@ -44,6 +44,9 @@ class Objects:
                 found[name] = each
         return found
 
+    def merge(self, path: str, changes: dict[str, Any]) -> None:
+        self.merged.append((path, changes))
+
     def token(self, path: str, seconds: int) -> str:
         _, _, _, _, namespace, _, name, _ = path.split("/")
         user = f"system:serviceaccount:{namespace}:{name}"
@@ -92,7 +95,7 @@ class _Api(Silent):
         parts = urlsplit(self.path)
         path = unquote(parts.path)
         if self.headers["Content-Type"] == "application/merge-patch+json":
-            self.objects.merged.append((path, self._body()))
+            self.objects.merge(path, self._body())
             self._answer(200 if path in self.objects.kept else 404, {})
             return
         assert self.headers["Content-Type"] == "application/apply-patch+yaml"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from commands.fleet import health
+from commands.fleet import health, operated
 from commands.fleet.__main__ import main
 from tests.unit.fleet import (
     ANSWERS,
@@ -25,6 +27,7 @@ from tests.unit.fleet import (
     resources,
     workload,
 )
+from tests.unit.kubernetes_objects import Objects
 
 NEW = "v1.36.4"
 # What an update changes: the state, and the cluster.
@@ -315,3 +318,109 @@ def test_an_update_outlives_the_terminal_but_not_ctrl_c(
     mask = int(ignored.read_text().split()[1], 16)
     assert mask & 1 << signal.SIGHUP - 1
     assert not mask & 1 << signal.SIGINT - 1
+
+
+STACKS = "/apis/pulumi.com/v1/namespaces/clusters/stacks"
+
+
+class Operator(Objects):
+    """The admin cluster: its operator applies what it is asked for, if it acts at all."""
+
+    def __init__(self, fleet: Fleet, *, state: str | None = "succeeded") -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._state = state
+        self.kept[STACKS] = {"items": []}
+        fleet.api("admin", self.handler())
+
+    def run(self, name: str, **spec: str) -> None:
+        """Have it run the cluster of a stack."""
+        backend = f"file://{self._fleet.folder}/backend"
+        document = {"metadata": {"name": name}, "spec": {"stack": name, "backend": backend, **spec}}
+        self.kept[f"{STACKS}/{name}"] = document
+        self.kept[STACKS]["items"].append(document)
+
+    def merge(self, path: str, changes: dict[str, Any]) -> None:
+        super().merge(path, changes)
+        if self._state is None:
+            return
+        name = path.rpartition("/")[2]
+        if self._state == "succeeded":
+            script = UP.format(folder=self._fleet.folder, name=name)
+            subprocess.run(script.split(), check=True)
+        request = changes["metadata"]["annotations"]["pulumi.com/reconciliation-request"]
+        self.kept[path]["status"] = {
+            "observedReconcileRequest": request,
+            "lastUpdate": {"reconcileRequest": request, "state": self._state},
+        }
+
+
+class TestOperated:
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(operated, "_PAUSE", 0)
+        monkeypatch.setattr(operated, "_NOTICED", 0)
+
+    def test_the_operator_upgrades_what_it_runs_and_pulumi_up_the_others(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in "ab":
+            add(fleet, name)
+        made = Operator(fleet)
+        made.run("a")
+        # Of another backend: not ours.
+        made.run("b", backend="s3://another")
+        assert run(monkeypatch, "--admin", "admin", "--wave", "2", "a", "b") == 0
+        [(path, changes)] = made.merged
+        assert path == f"{STACKS}/a"
+        assert changes["spec"] == {"config": {"kubernetesVersion": NEW}}
+        assert updated(fleet) == ["b"]
+        # The next `commands.fleet add` must not take it back.
+        assert configured("a") == NEW
+        out = capsys.readouterr().out
+        assert "a: upgrading, `kubectl -n clusters logs a-workspace-0 -c pulumi` has the" in out
+        assert f"a: healthy at {NEW}" in out
+
+    def test_an_update_of_the_operator_that_fails_stops_the_waves(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in "ab":
+            add(fleet, name)
+        made = Operator(fleet, state="failed")
+        made.run("a")
+        made.run("b")
+        assert run(monkeypatch, "--admin", "admin", "a", "b") == 1
+        assert len(made.merged) == 1
+        said = capsys.readouterr()
+        assert "a: its update failed: `kubectl -n clusters logs a-workspace-0 -c p" in said.out
+        assert "stopped at a; not begun: b" in said.err
+
+    def test_an_operator_that_does_not_act_is_told(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        add(fleet, "a")
+        Operator(fleet, state=None).run("a")
+        assert run(monkeypatch, "--admin", "admin", "a") == 1
+        assert "a: the operator does not act: look at its pod" in capsys.readouterr().out
+
+    def test_without_its_admin_cluster_it_is_refused_before_anything_changes(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in "ab":
+            add(fleet, name)
+        by = {"exec.agent": "pulumi-kubernetes-operator/v2.9.0"}
+        fleet.write("stack-history-b", [{"result": "succeeded", "environment": by}])
+        assert run(monkeypatch, "a", "b") == 1
+        said = capsys.readouterr().err
+        assert "b: its last update was that of an operator" in said
+        assert "nothing was changed" in said
+        assert not updated(fleet)
+        assert configured("a") == VERSION
+
+    def test_an_admin_cluster_without_an_operator_is_told(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        add(fleet, "a")
+        fleet.api("admin", Objects().handler())
+        assert run(monkeypatch, "--admin", "admin", "a") == 1
+        assert capsys.readouterr().err.startswith("admin has no operator: leave out `--admin`")

@@ -118,7 +118,8 @@ def test_the_user_data_of_a_gateway_has_room_left(made: Run) -> None:
     ((*_, unit), (*_, name)) = yaml.safe_load(text)["runcmd"]
     assert unit.endswith(f"/{name}")
     service = sent[unit.removeprefix("/etc/openstack-kubernetes/boot/")]
-    assert f"ExecStart=/bin/bash {unit.partition('/files/')[0]}/gateway.sh configure\n" in service
+    assert f"bash {unit.partition('/files/')[0]}/gateway.sh configure " in service
+    assert {"Restart=on-failure", "StartLimitIntervalSec=0"} <= {*service.splitlines()}
     assert f"ExecStartPost=systemctl disable {name}\n" in service
     assert sum(len(each.encode()) for each in sent.values()) < 37 * 1024
     # Nova takes 65535 bytes; the keys and certificates here are shorter than real ones.

@@ -9,7 +9,7 @@ import pytest
 from addons import operator
 from addons.monitoring import alerts
 from addons.programs import retry_stacks
-from commands.fleet import add
+from commands.fleet import add, stack_objects
 from tests.unit.addons.install import CHART, OPERATOR, AddonsRun, install
 
 NAMESPACE = "v1:Namespace"
@@ -89,4 +89,4 @@ def test_it_is_watched_only_with_monitoring(installed: AddonsRun) -> None:
 
 
 def test_the_fleets_command_knows_its_names() -> None:
-    assert (operator.CLUSTERS, operator.WORKSPACE) == (add.NAMESPACE, add.ACCOUNT)
+    assert (operator.CLUSTERS, operator.WORKSPACE) == (stack_objects.NAMESPACE, add.ACCOUNT)

@@ -46,7 +46,9 @@ first_boot() {
 # end_first_boot: when it has failed, systemd would start it again, with the scripts that it came with.
 end_first_boot() {
   [[ -L $UNIT_DIR/$FIRST_BOOT ]] || return 0
-  systemctl --quiet disable --now -- "$FIRST_BOOT" || die "$FIRST_BOOT cannot be stopped" "$FIRST_BOOT"
+  systemctl --quiet disable --now -- "$FIRST_BOOT" ||
+    [[ ! -L $UNIT_DIR/$FIRST_BOOT ]] || # it has just succeeded
+    die "$FIRST_BOOT cannot be stopped" "$FIRST_BOOT"
 }
 
 configure_sysctl() {

@@ -18,7 +18,7 @@ NO_SUCCESSOR=$RUN_DIR/no-successor
 check() {
   local obstacle
   step "reboot"
-  report_reboot
+  (report_reboot) || log "the metric of this cannot be written"
   [[ -e $REBOOT_REQUIRED ]] || return 0
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
     die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata"

@@ -22,7 +22,7 @@ configure_updates() {
   timer=$(render "$FILES/openstack-kubernetes-updates.timer" AT="$at" SPREAD="$spread")
   timer_apply "$UPDATES_UNIT" "$service" "$timer"
   # The time is counted from here; in an image, it would be that of all its machines.
-  [[ -e $UPDATES_METRICS ]] || ! systemd_runs || report_updates
+  [[ -e $UPDATES_METRICS || ! -r $FOLDER/node.env ]] || report_updates
 }
 
 # For addons/monitoring/alerts/security_updates.py.

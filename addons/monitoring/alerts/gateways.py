@@ -3,6 +3,8 @@
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.targets import MonitoringTargets
 
+# Written by userdata/gateway/reboot.sh every 20 minutes.
+REBOOT_METRIC = "openstack_kubernetes_reboot_required"
 # Kured ignores this alert, as it does that about nodes.
 GATEWAY_REBOOT_OVERDUE = "GatewayRebootOverdue"
 
@@ -120,8 +122,8 @@ def _no_ingress() -> Alert:
 def _reboot_overdue() -> Alert:
     return Alert(
         name=GATEWAY_REBOOT_OVERDUE,
-        # Written by userdata/gateway/reboot.sh every 20 minutes.
-        expression='max by (gateway) (openstack_kubernetes_reboot_required{gateway!=""}) > 0',
+        # Without a gap: a metric that is lost for a moment would begin the week again.
+        expression=f'max by (gateway) (max_over_time({REBOOT_METRIC}{{gateway!=""}}[1h])) > 0',
         # As for nodes: a window may come once a week.
         lasting="8d",
         severity="warning",

@@ -20,6 +20,7 @@ def alerts() -> list[Alert]:
             summary="{{ $labels.instance }} has not installed all security updates for "
             "{{ $value | humanizeDuration }}.",
             action="Run journalctl -u openstack-kubernetes-updates on that machine to see which "
-            "package source does not answer. See 'Updates and reboots' in docs/operations.md.",
+            "package source does not answer. Where none can, set securityUpdates to false: see "
+            "'Updates and reboots' in docs/operations.md.",
         )
     ]
