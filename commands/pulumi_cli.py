@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -65,6 +66,13 @@ def backend_url() -> str:
     """The URL of the backend, also of one whose states cannot be read."""
     url: str = json.loads(pulumi("whoami", "--json"))["url"]
     return url
+
+
+def backend_place() -> str:
+    """The backend, for people; that of a service is the same for each of its users."""
+    url = backend_url()
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else url
 
 
 def last_update(*arguments: str) -> Mapping[str, Any]:

@@ -79,8 +79,11 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
+    is_new = all(port.name != cluster.vip_name for port in facts.ports)
     for each in subnets:
-        yield from _pods_have_other_addresses(each, cluster)
+        # Others may come later, when a running cluster cannot change its networks any more.
+        if is_new or each.name == wanted.subnet:
+            yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
         yield from _addresses_are_free(subnet, cluster, facts)
 

@@ -30,7 +30,7 @@ from commands.fleet.report import entries, table
 from commands.fleet.stack_objects import NAMESPACE
 from commands.fleet.stacks import names, outputs
 from commands.fleet.threads import of_each
-from commands.pulumi_cli import backend_url, project
+from commands.pulumi_cli import backend_place, backend_url, project
 from commands.question import agreed
 from config.errors import ConfigError
 
@@ -115,6 +115,8 @@ def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
 
 def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
+    if arguments.kubeconfig and not arguments.admin:
+        raise CommandError("--kubeconfig is one of the admin cluster: name it with `--admin`")
     operated = Operated(arguments.admin, arguments.kubeconfig)
     wanted = arguments.names or _some(names())
     stacks = upgrade.remaining(wanted, version, operated, console)
@@ -157,7 +159,7 @@ def _keep_logins(
             " of it with `--kubeconfig`"
         )
     stacks = arguments.names or sorted(known - {*left_out})
-    origin = f"{project()} in {backend_url()}"
+    origin = f"{project()} in {backend_place()}"
     present = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
     status = 0
     for line in logins.keep(present, stacks, known, remove_gone=arguments.remove_gone):

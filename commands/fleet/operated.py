@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,20 @@ from commands.waiting import until
 AGENT = "pulumi-kubernetes-operator/"
 # The operator runs an update for each new value of this annotation.
 _REQUEST = "pulumi.com/reconciliation-request"
-# Seconds for the operator to notice; it does so at once, also while an update is at work.
-_NOTICED = 300
+# Seconds in which the operator notices it, also while an update is at work, and the API answers.
+_PATIENCE = 300
 # Seconds: no update takes a day.
-_FINISHED = 86400
+_LONGEST = 86400
 _PAUSE = 5
 
 
 class OperatedError(CommandError):
     """The admin cluster does not answer, or has no operator."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    failure: str | None = None
 
 
 class Operated:
@@ -47,7 +54,8 @@ class Operated:
             OperatedError: if it does not answer, or has no operator.
             OSError, PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
         """
-        self._objects: Mapping[str, str] = {}
+        self.admin = admin
+        self._objects: Mapping[str, Mapping[str, Any]] = {}
         if admin is None:
             return
         self._api = administrator(admin, kubeconfig).client()
@@ -60,7 +68,7 @@ class Operated:
             raise OperatedError(f"{admin}: {trouble(error)}") from error
         ours, place = project(), backend()
         self._objects = {
-            found.stack: document["metadata"]["name"]
+            found.stack: document
             for document in documents
             if (found := identity(document, ours)) == Identity(found.stack, ours, place)
         }
@@ -68,51 +76,96 @@ class Operated:
     def __contains__(self, stack: str) -> bool:
         return stack in self._objects
 
+    def configuration(self, stack: str) -> Mapping[str, Any]:
+        """The keys that its object has."""
+        found: Mapping[str, Any] = self._objects[stack]["spec"].get("config", {})
+        return found
+
     def log(self, stack: str) -> str:
         """The command that shows what Pulumi says."""
-        return f"`kubectl -n {NAMESPACE} logs {self._objects[stack]}-workspace-0 -c pulumi`"
+        return f"`kubectl -n {NAMESPACE} logs {self._name(stack)}-workspace-0 -c pulumi`"
 
-    def request(self, stack: str, configuration: Mapping[str, Any]) -> str:
-        """Have the operator set these keys; returns the name of the request.
+    def request(self, stack: str, configuration: Mapping[str, Any]) -> None:
+        """Have the operator set these keys.
 
         Raises:
             OperatedError: if the admin cluster does not take it.
         """
-        name = f"fleet-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+        now = datetime.now(UTC)
         changes = {
-            "metadata": {"annotations": {_REQUEST: name}},
+            "metadata": {"annotations": {_REQUEST: f"fleet-{now:%Y%m%dT%H%M%S.%fZ}"}},
             "spec": {"config": dict(configuration)},
         }
         try:
             patiently(objects.merge)(self._api, self._path(stack), changes)
         except httpx.HTTPError as error:
             raise OperatedError(trouble(error)) from error
+
+    def failures(self, stacks: Sequence[str]) -> Mapping[str, str | None]:
+        """Wait for the ends of updates that were requested; the reason why each failed, or None."""
+        waits = {stack: _Wait() for stack in stacks}
+
+        def all_ended() -> bool:
+            for stack, wait in waits.items():
+                wait.ended = wait.ended or self._look(stack, wait)
+            return all(wait.ended for wait in waits.values())
+
+        until(all_ended, _LONGEST, _PAUSE)
+        late = _Ended(f"its update has not ended within {_LONGEST // 3600} hours")
+        return {stack: (wait.ended or late).failure for stack, wait in waits.items()}
+
+    def _look(self, stack: str, wait: _Wait) -> _Ended | None:
+        """Ask how an update goes; None while it is at work."""
+        try:
+            answer = self._api.get(self._path(stack))
+            if answer.status_code == httpx.codes.NOT_FOUND:
+                return _Ended(f"someone has deleted the Stack {self._name(stack)}")
+            document = answer.raise_for_status().json()
+        except httpx.HTTPError as error:
+            # The update does not need this connection, which may be lost for a while.
+            return _Ended(f"{self.admin}: {trouble(error)}") if wait.silent > _PATIENCE else None
+        wait.answered = time.monotonic()
+        return self._result(stack, document, wait)
+
+    def _result(self, stack: str, document: Mapping[str, Any], wait: _Wait) -> _Ended | None:
+        # What it is now: someone else may have asked for another update, which includes ours.
+        request = document["metadata"]["annotations"].get(_REQUEST)
+        status = document.get("status", {})
+        if status.get("observedReconcileRequest") != request:
+            if wait.seconds < _PATIENCE:
+                return None
+            return _Ended(
+                "the operator does not act: look at its pod, `kubectl -n operator get pods`. When "
+                "it is back, it runs the update"
+            )
+        for each in status.get("conditions", ()):
+            # An update that fails once is tried again.
+            if each["type"] == "Stalled" and each["status"] == "True":
+                why = f"{each['reason']}: {each['message']}"
+                return _Ended(f"the operator has given up ({why}); see {self.log(stack)}")
+        last = status.get("lastUpdate", {})
+        succeeded = last.get("state") == "succeeded" and last.get("reconcileRequest") == request
+        return _Ended() if succeeded else None
+
+    def _name(self, stack: str) -> str:
+        name: str = self._objects[stack]["metadata"]["name"]
         return name
 
-    def failure(self, stack: str, request: str) -> str | None:
-        """Wait for the end of the update that was requested; returns why it failed, or None."""
-
-        def noticed() -> bool:
-            return bool(self._status(stack).get("observedReconcileRequest") == request)
-
-        def ended() -> Mapping[str, Any]:
-            last: Mapping[str, Any] = self._status(stack).get("lastUpdate", {})
-            return last if last.get("reconcileRequest") == request else {}
-
-        if not until(noticed, _NOTICED, _PAUSE):
-            return "the operator does not act: look at its pod, `kubectl -n operator get pods`"
-        if until(ended, _FINISHED, _PAUSE).get("state") == "succeeded":
-            return None
-        return f"its update failed: {self.log(stack)} says why"
-
-    def _status(self, stack: str) -> Mapping[str, Any]:
-        try:
-            answer = self._api.get(self._path(stack)).raise_for_status()
-        except httpx.HTTPError:
-            # The update does not need this connection, which may be lost for a moment.
-            return {}
-        found: Mapping[str, Any] = answer.json().get("status", {})
-        return found
-
     def _path(self, stack: str) -> str:
-        return f"{STACKS}/{self._objects[stack]}"
+        return f"{STACKS}/{self._name(stack)}"
+
+
+class _Wait:
+    """For the end of one update."""
+
+    def __init__(self) -> None:
+        self.began = self.answered = time.monotonic()
+        self.ended: _Ended | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def silent(self) -> float:
+        return time.monotonic() - self.answered

@@ -38,7 +38,7 @@ def identity(document: Mapping[str, Any], project: str) -> Identity:
     """The stack of an object; of this project if it was made before objects told theirs."""
     marks = document["metadata"].get("annotations", {})
     spec = document["spec"]
-    return Identity(spec["stack"], marks.get(PROJECT, project), spec["backend"])
+    return Identity(spec.get("stack", ""), marks.get(PROJECT, project), spec.get("backend", ""))
 
 
 def backend() -> str:

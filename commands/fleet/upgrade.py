@@ -49,14 +49,9 @@ def remaining(
         UpgradeError: if the state of one cannot be read, or someone else updates it.
     """
     locks = local_locks()
-
-    def left_alone(stack: str) -> str | None:
-        # The operator lets one update end before it begins another.
-        if stack not in operated:
-            _refuse_others(stack, locks)
-        return _left_alone(stack, version)
-
-    found = _of_each(stacks, "Asking", console, left_alone)
+    found = _of_each(
+        stacks, "Asking", console, lambda each: _left_alone(each, version, operated, locks)
+    )
     for stack, reason in found.items():
         if reason is not None:
             _say(console, f"left alone: {stack} {reason}")
@@ -92,8 +87,9 @@ def run(
     Raises:
         UpgradeError: if one is not healthy.
     """
-    for start in range(0, len(stacks), wave):
-        now, later = stacks[start : start + wave], stacks[start + wave :]
+    waves = _waves(stacks, wave, operated)
+    for number, now in enumerate(waves, 1):
+        later = [stack for each in waves[number:] for stack in each]
         for stack in now:
             log = operated.log(stack) if stack in operated else _log(stack)
             _say(console, f"{stack}: upgrading, {log} has the output")
@@ -137,28 +133,36 @@ def _of_each(
     return found
 
 
-def _refuse_others(stack: str, locks: Locks) -> None:
-    """Refuse a cluster that someone else updates."""
-    if (update := unfinished(stack, state(stack), locks)) is not None:
-        raise UpgradeError(update)
-    by = last_update("--stack", stack).get("environment", {}).get("exec.agent", "")
-    if by.startswith(AGENT):
-        raise UpgradeError(
-            "its last update was that of an operator, which would take the version back: name the "
-            "admin cluster with `--admin`, or run `pulumi up` if you have taken the cluster back"
-        )
+def _waves(stacks: Sequence[str], wave: int, operated: Operated) -> Sequence[Sequence[str]]:
+    """So many at a time; the admin cluster alone at the end: its update drains the operator."""
+    others = [stack for stack in stacks if stack != operated.admin]
+    waves = [others[start : start + wave] for start in range(0, len(others), wave)]
+    return waves if len(others) == len(stacks) else [*waves, [str(operated.admin)]]
 
 
-def _left_alone(stack: str, version: str) -> str | None:
+def _left_alone(stack: str, version: str, operated: Operated, locks: Locks) -> str | None:
     """The reason why a cluster needs no upgrade; None if it needs one."""
+    deployment = state(stack)
+    # The operator lets one update end before it begins another.
+    if stack not in operated and (update := unfinished(stack, deployment, locks)) is not None:
+        raise UpgradeError(update)
     try:
         known = outputs(stack)
     except StackError:
         return "has no cluster"
-    succeeded = last_update("--stack", stack).get("result") == "succeeded"
-    if not succeeded or known.get(_KEY) != version:
+    last = last_update("--stack", stack)
+    if stack in operated:
+        configured = operated.configuration(stack).get(_KEY)
+    elif (last.get("environment") or {}).get("exec.agent", "").startswith(AGENT):
+        raise UpgradeError(
+            "its last update was that of an operator, which would take the version back: name its "
+            "admin cluster with `--admin`, or run `pulumi up` if you have taken the cluster back"
+        )
+    else:
+        configured = known.get(_KEY)
+    if last.get("result") != "succeeded" or {configured, known.get(_KEY)} != {version}:
         return None
-    faults = health.faults(known, namespaces(state(stack)), version)
+    faults = health.faults(known, namespaces(deployment), version)
     return None if faults else f"is healthy at {version}"
 
 
@@ -183,7 +187,7 @@ def _log(stack: str) -> Path:
 def _updates(stacks: Sequence[str], version: str, operated: Operated) -> Mapping[str, str | None]:
     """Update all of them at the same time; returns the failure of each, or None."""
     failures: dict[str, str | None] = {}
-    requests: dict[str, str] = {}
+    asked: list[str] = []
     here = [stack for stack in stacks if stack not in operated]
     with threads(len(stacks)) as pool:
         ended = pool.map(lambda stack: _update(stack, version), here)
@@ -192,12 +196,13 @@ def _updates(stacks: Sequence[str], version: str, operated: Operated) -> Mapping
                 try:
                     # What the next `commands.fleet add` reads.
                     _set_version(stack, version, configuration_file(stack))
-                    requests[stack] = operated.request(stack, {_KEY: version})
+                    operated.request(stack, {_KEY: version})
+                    asked.append(stack)
                 except (OperatedError, PulumiError) as error:
                     failures[stack] = str(error).strip()
         failures |= zip(here, ended, strict=True)
     # Not in threads, which an interruption would wait for.
-    return failures | {each: operated.failure(each, requests[each]) for each in requests}
+    return {**failures, **operated.failures(asked)}
 
 
 def _update(stack: str, version: str) -> str | None:

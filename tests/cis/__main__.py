@@ -19,7 +19,7 @@ from commands.fleet.machines import write_files
 from commands.fleet.stacks import outputs
 from commands.private_file import private_folder
 from commands.pulumi_cli import pulumi
-from tests.cis.explained import PAGE, Verdict, explained
+from tests.cis.explained import PAGE, Verdict
 
 BENCHMARK = "cis-1.12"
 PROGRAM = "kube-bench"
@@ -47,12 +47,12 @@ def main() -> int:
 
 
 def _run(release: Path, stack: str) -> int:
-    known, known_controls = outputs(stack), explained(PAGE.read_text())
+    known, page = outputs(stack), PAGE.read_text()
     packed, bad = _packed(release), False
     with private_folder() as folder:
         config = write_files(folder, stack, known)
         for node in known["nodes"]:
-            verdict = Verdict.of(_report(config, node["name"], packed), known_controls)
+            verdict = Verdict.of(_report(config, node["name"], packed), page)
             bad |= bool(verdict.unexplained)
             print(
                 f"== {node['name']}: {verdict.passed} passed, {len(verdict.explained)} explained "

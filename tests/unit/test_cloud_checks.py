@@ -526,6 +526,9 @@ class TestExistingNetwork:
         facts = replace(CLOUD, subnets=subnets)
         [line] = told(facts, hostCidr="192.168.0.0/26", existingNetwork=existing)
         assert line.startswith("podCidr = 10.244.0.0/16: overlaps the subnet tenant-b")
+        # A running cluster cannot help it.
+        running = replace(facts, ports=(Port(name="demo-vip"),))
+        assert told(running, hostCidr="192.168.0.0/26", existingNetwork=existing) == []
 
 
 def test_a_cloud_without_cinder_or_octavia_says_what_to_switch_off() -> None:

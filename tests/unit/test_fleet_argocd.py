@@ -219,19 +219,28 @@ def test_a_stack_of_the_same_name_elsewhere_keeps_its_secret(
     other: str,
 ) -> None:
     fleet.write("whoami---json-none", {"url": "s3://states"})
-    run(monkeypatch)
-    before = dict(admin.kept)
+    run(monkeypatch, "admin", "shop")
+    before = admin.below(SECRETS)["fleet-shop"]
     if other == "project":
         fleet.write("Pulumi.yaml", {"name": "another"})
     else:
         fleet.write("whoami---json-none", {"url": "s3://another"})
     capsys.readouterr()
+    assert run(monkeypatch, "admin") == 0
     assert run(monkeypatch, "shop") == 1
     said = capsys.readouterr().err
     assert said.startswith("shop: the Secret fleet-shop there is for the stack of this name of ")
     fleet.gone("shop")
     assert run(monkeypatch, "--remove-gone") == 0
-    assert admin.kept == before
+    assert admin.below(SECRETS)["fleet-shop"] == before
+
+
+def test_a_colleague_in_pulumi_cloud_keeps_the_same_secrets(
+    fleet: Fleet, admin: Objects, shop: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("me", "ci"):
+        fleet.write("whoami---json-none", {"url": f"https://app.pulumi.com/{user}"})
+        assert run(monkeypatch) == 0
 
 
 def test_other_rights_take_the_place_of_those_before(

@@ -321,55 +321,96 @@ def test_an_update_outlives_the_terminal_but_not_ctrl_c(
 
 
 STACKS = "/apis/pulumi.com/v1/namespaces/clusters/stacks"
+REQUEST = "pulumi.com/reconciliation-request"
+BY_OPERATOR = {"exec.agent": "pulumi-kubernetes-operator/v2.9.0"}
 
 
 class Operator(Objects):
-    """The admin cluster: its operator applies what it is asked for, if it acts at all."""
+    """The admin cluster: its operator takes a look whenever its objects are asked for.
 
-    def __init__(self, fleet: Fleet, *, state: str | None = "succeeded") -> None:
+    `acts` are what it does then, one after the other; the last one again and again.
+    """
+
+    def __init__(self, fleet: Fleet, *acts: str) -> None:
         super().__init__()
         self._fleet = fleet
-        self._state = state
+        self._acts: dict[str, list[str]] = {}
+        self._usual = [*acts] or ["succeed"]
         self.kept[STACKS] = {"items": []}
-        fleet.api("admin", self.handler())
+        operator = self
+
+        class Api(self.handler()):  # type: ignore[misc]
+            def do_GET(self) -> None:  # noqa: N802
+                operator.act(self.path)
+                super().do_GET()
+
+        fleet.api("admin", Api)
 
     def run(self, name: str, **spec: str) -> None:
-        """Have it run the cluster of a stack."""
+        """Have it run the cluster of a stack, which it has updated before."""
         backend = f"file://{self._fleet.folder}/backend"
-        document = {"metadata": {"name": name}, "spec": {"stack": name, "backend": backend, **spec}}
+        before = {"reconcileRequest": "before", "state": "succeeded"}
+        document = {
+            "metadata": {"name": name, "annotations": {REQUEST: "before"}},
+            "spec": {"stack": name, "backend": backend, **spec},
+            "status": {"observedReconcileRequest": "before", "lastUpdate": before},
+        }
         self.kept[f"{STACKS}/{name}"] = document
         self.kept[STACKS]["items"].append(document)
+        history = [{"result": "succeeded", "environment": BY_OPERATOR}]
+        self._fleet.write(f"stack-history-{name}", history)
 
     def merge(self, path: str, changes: dict[str, Any]) -> None:
         super().merge(path, changes)
-        if self._state is None:
+        self.kept[path]["metadata"]["annotations"] |= changes["metadata"]["annotations"]
+        self._acts[path] = [*self._usual]
+
+    def act(self, path: str) -> None:
+        if not (acts := self._acts.get(path)):
             return
-        name = path.rpartition("/")[2]
-        if self._state == "succeeded":
-            script = UP.format(folder=self._fleet.folder, name=name)
-            subprocess.run(script.split(), check=True)
-        request = changes["metadata"]["annotations"]["pulumi.com/reconciliation-request"]
-        self.kept[path]["status"] = {
-            "observedReconcileRequest": request,
-            "lastUpdate": {"reconcileRequest": request, "state": self._state},
-        }
+        document = self.kept[path]
+        status, marks = document["status"], document["metadata"]["annotations"]
+        match acts.pop(0) if len(acts) > 1 else acts[0]:
+            case "observe":
+                status["observedReconcileRequest"] = marks[REQUEST]
+            case "ask again":
+                marks[REQUEST] = "retry-by-another"
+            case "succeed":
+                status["observedReconcileRequest"] = marks[REQUEST]
+                done = {"reconcileRequest": marks[REQUEST], "state": "succeeded"}
+                status["lastUpdate"] = done
+                script = UP.format(folder=self._fleet.folder, name=path.rpartition("/")[2])
+                subprocess.run(script.split(), check=True)
+            case "fail":
+                status["observedReconcileRequest"] = marks[REQUEST]
+                status["lastUpdate"] = {"reconcileRequest": marks[REQUEST], "state": "failed"}
+            case "give up":
+                stalled = {"type": "Stalled", "status": "True", "reason": "UpdateFailed"}
+                status["conditions"] = [{**stalled, "message": "3 times"}]
+            case "be deleted":
+                del self.kept[path]
+                del self._acts[path]
 
 
 class TestOperated:
     @pytest.fixture(autouse=True)
     def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(operated, "_PAUSE", 0)
-        monkeypatch.setattr(operated, "_NOTICED", 0)
+
+    @pytest.fixture(autouse=True)
+    def clusters(self, fleet: Fleet) -> None:
+        for name in "ab":
+            add(fleet, name)
 
     def test_the_operator_upgrades_what_it_runs_and_pulumi_up_the_others(
         self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        for name in "ab":
-            add(fleet, name)
-        made = Operator(fleet)
+        made = Operator(fleet, "observe", "observe", "succeed")
         made.run("a")
-        # Of another backend: not ours.
+        # Of another backend, and one that no backend is set for: not ours.
         made.run("b", backend="s3://another")
+        made.kept[STACKS]["items"].append({"metadata": {"name": "c"}, "spec": {"stack": "c"}})
+        fleet.history("b", "succeeded")
         assert run(monkeypatch, "--admin", "admin", "--wave", "2", "a", "b") == 0
         [(path, changes)] = made.merged
         assert path == f"{STACKS}/a"
@@ -381,46 +422,103 @@ class TestOperated:
         assert "a: upgrading, `kubectl -n clusters logs a-workspace-0 -c pulumi` has the" in out
         assert f"a: healthy at {NEW}" in out
 
-    def test_an_update_of_the_operator_that_fails_stops_the_waves(
-        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    def test_two_in_a_wave_are_upgraded_at_the_same_time(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for name in "ab":
-            add(fleet, name)
-        made = Operator(fleet, state="failed")
+        made = Operator(fleet, "observe", "succeed")
+        made.run("a")
+        made.run("b")
+        assert run(monkeypatch, "--admin", "admin", "--wave", "2", "a", "b") == 0
+        assert len(made.merged) == 2
+        # The object of this fake still has the old one: the next resync would take it back.
+        assert run(monkeypatch, "--admin", "admin", "a") == 0
+        assert len(made.merged) == 3
+
+    @pytest.mark.parametrize("acts", [("fail", "succeed"), ("observe", "ask again", "succeed")])
+    def test_another_try_of_the_operator_counts(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, acts: tuple[str, ...]
+    ) -> None:
+        Operator(fleet, *acts).run("a")
+        assert run(monkeypatch, "--admin", "admin", "a") == 0
+
+    @pytest.mark.parametrize(
+        ("acts", "patience", "said"),
+        [
+            (
+                ("fail", "give up"),
+                300,
+                "the operator has given up (UpdateFailed: 3 times); see `kubectl -n clusters logs ",
+            ),
+            (("observe", "be deleted"), 300, "someone has deleted the Stack a"),
+            (("do nothing",), 0, "the operator does not act: look at its pod"),
+        ],
+    )
+    def test_an_update_of_the_operator_that_does_not_end_well_stops_the_waves(
+        self,
+        fleet: Fleet,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        acts: tuple[str, ...],
+        patience: int,
+        said: str,
+    ) -> None:
+        monkeypatch.setattr(operated, "_PATIENCE", patience)
+        made = Operator(fleet, *acts)
         made.run("a")
         made.run("b")
         assert run(monkeypatch, "--admin", "admin", "a", "b") == 1
         assert len(made.merged) == 1
-        said = capsys.readouterr()
-        assert "a: its update failed: `kubectl -n clusters logs a-workspace-0 -c p" in said.out
-        assert "stopped at a; not begun: b" in said.err
+        told = capsys.readouterr()
+        assert f"a: {said}" in told.out
+        assert "stopped at a; not begun: b" in told.err
 
-    def test_an_operator_that_does_not_act_is_told(
-        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    def test_the_admin_cluster_comes_alone_at_the_end(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        add(fleet, "a")
-        Operator(fleet, state=None).run("a")
-        assert run(monkeypatch, "--admin", "admin", "a") == 1
-        assert "a: the operator does not act: look at its pod" in capsys.readouterr().out
+        add(fleet, "zoo")
+        add(fleet, "admin")
+        Operator(fleet).run("a")
+        fleet.program(
+            "up---yes-admin",
+            f"#!/bin/sh\nsed -i s/{VERSION}/{NEW}/g {fleet.folder}/stack-output-admin\nexit 1\n",
+        )
+        fleet.write("preview---json-admin", {"changeSummary": {"update": 4}})
+        assert run(monkeypatch, "--admin", "admin", "--wave", "9", "admin", "a", "zoo") == 1
+        assert updated(fleet) == ["zoo", "admin"]
 
+    @pytest.mark.parametrize("kind", ["update", "destroy"])
     def test_without_its_admin_cluster_it_is_refused_before_anything_changes(
-        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        fleet: Fleet,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        kind: str,
     ) -> None:
-        for name in "ab":
-            add(fleet, name)
-        by = {"exec.agent": "pulumi-kubernetes-operator/v2.9.0"}
-        fleet.write("stack-history-b", [{"result": "succeeded", "environment": by}])
-        assert run(monkeypatch, "a", "b") == 1
-        said = capsys.readouterr().err
-        assert "b: its last update was that of an operator" in said
-        assert "nothing was changed" in said
-        assert not updated(fleet)
+        if kind == "destroy":
+            fleet.empty("b")
+        last = {"kind": kind, "result": "succeeded", "environment": BY_OPERATOR}
+        fleet.write("stack-history-b", [last])
+        status = run(monkeypatch, "a", "b")
+        told = capsys.readouterr()
+        if kind == "destroy":
+            assert "left alone: b has no cluster" in told.out
+            assert (status, updated(fleet)) == (0, ["a"])
+            return
+        assert status == 1
+        assert "b: its last update was that of an operator" in told.err
+        assert "nothing was changed" in told.err
+        assert not (fleet.folder / "calls").read_text().count("up --yes")
         assert configured("a") == VERSION
 
     def test_an_admin_cluster_without_an_operator_is_told(
         self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        add(fleet, "a")
         fleet.api("admin", Objects().handler())
         assert run(monkeypatch, "--admin", "admin", "a") == 1
         assert capsys.readouterr().err.startswith("admin has no operator: leave out `--admin`")
+
+    def test_a_kubeconfig_needs_to_be_that_of_an_admin_cluster(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(monkeypatch, "--kubeconfig", "file", "a") == 1
+        assert "name it with `--admin`" in capsys.readouterr().err

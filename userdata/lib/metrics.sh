@@ -7,6 +7,5 @@ write_gauge() {
   {
     printf '# HELP %s %s\n# TYPE %s gauge\n' "$2" "$3" "$2"
     cat
-  } >"$1.new"
-  mv -- "$1.new" "$1"
+  } >"$1.new" && mv -- "$1.new" "$1"
 }
