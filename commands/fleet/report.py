@@ -37,6 +37,8 @@ class Entry:
     cluster_id: str | None = None
     endpoint: str | None = None
     host_cidr: str | None = None
+    pod_cidr: str | None = None
+    service_cidr: str | None = None
     program_version: str | None = None
     kubernetes_version: str | None = None
     nodes: int | None = None
@@ -107,11 +109,14 @@ def _asked(entry: Entry, known: Mapping[str, Any], drift: bool) -> Entry:
         except PreviewError as error:
             problems.append(_line(f"its drift is not known: {error}"))
     backup = answer.newest_backup if answer else None
+    networks = known["immutableSettings"]
     return replace(
         entry,
         cluster_id=known.get("clusterId"),
         endpoint=known["apiEndpoint"],
-        host_cidr=known["immutableSettings"]["hostCidr"],
+        host_cidr=networks["hostCidr"],
+        pod_cidr=networks["podCidr"],
+        service_cidr=networks["serviceCidr"],
         program_version=known["version"],
         kubernetes_version=answer.kubernetes_version if answer else None,
         nodes=answer.nodes if answer else None,

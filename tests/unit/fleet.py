@@ -193,7 +193,12 @@ def outputs(kubeconfig: str) -> dict[str, Any]:
         "apiEndpoint": "https://198.51.100.7:6443",
         "clusterId": "demo-1a2b3c4d",
         "version": "0.1.0",
-        "immutableSettings": {"hostCidr": "10.8.0.0/22", "sshUser": "debian"},
+        "immutableSettings": {
+            "hostCidr": "10.8.0.0/22",
+            "podCidr": "10.244.0.0/16",
+            "serviceCidr": "10.96.0.0/16",
+            "sshUser": "debian",
+        },
         "gateways": [{"name": f"demo-gateway-{i}", "address": f"10.8.0.1{i}"} for i in range(2)],
         "nodes": [
             {"name": "demo-worker-0", "address": "10.8.0.31"},

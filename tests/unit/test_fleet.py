@@ -64,6 +64,7 @@ def test_the_list_is_data_too(
     [live, sealed] = json.loads(capsys.readouterr().out)
     assert (live["clusterId"], live["nodes"], live["ready"]) == ("demo-1a2b3c4d", 2, 2)
     assert (live["lastUpdateResult"], live["hostCidr"]) == ("succeeded", "10.8.0.0/22")
+    assert (live["podCidr"], live["serviceCidr"]) == ("10.244.0.0/16", "10.96.0.0/16")
     assert live["problems"] == []
     assert "incorrect passphrase" in sealed["problems"][0]
 

@@ -1,7 +1,8 @@
-"""Ctrl+C while many clusters are being asked."""
+"""Progress, and Ctrl+C, while many clusters are being asked."""
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from commands.fleet import report, upgrade
+from commands.fleet.threads import of_each
 
 STACKS = [f"stack-{number:02}" for number in range(40)]
 CONSOLE = Console(stderr=True)
@@ -37,3 +39,13 @@ def test_who_is_not_asked_yet_is_not_asked_any_more(
     with pytest.raises(KeyboardInterrupt):
         ask(act)
     assert len(asked) < len(STACKS) / 2
+
+
+def test_a_terminal_shows_how_many_have_answered_and_a_file_does_not() -> None:
+    shown = {}
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+        assert of_each(STACKS[:3], str.upper, console) == [each.upper() for each in STACKS[:3]]
+        shown[terminal] = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Asking the clusters" in shown[True]
+    assert shown[False] == ""
