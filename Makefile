@@ -171,5 +171,5 @@ bench-scale: lab-cloud ## Time pulumi up with 100, 250 and 500 workers, which ar
 	$(BIN)/python -m bench.scale
 
 .PHONY: race
-race: lab-cloud ## Race bare kubeadm, and kubespray from KUBESPRAY=folder, RUNS=1; writes docs/race.md (root).
+race: lab-cloud ## Race bare kubeadm, and kubespray from KUBESPRAY=folder, RUNS=3; writes docs/race.md (root).
 	$(BIN)/python -m bench.race $(if $(KUBESPRAY),--kubespray $(KUBESPRAY)) $(if $(RUNS),--runs $(RUNS))

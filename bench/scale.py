@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.figures import Figures, end_cleanly, processor_seconds, seconds
 from bench.hollow.machine import addresses
@@ -30,10 +32,14 @@ from tests.smoke.live import until
 NAME = "scale"
 # Neutron's addresses are in the first half, those of the machines in the second.
 SUBNET, POOL, FIRST = "10.40.0.0/21", "start=10.40.0.32,end=10.40.3.254", "10.40.4.0"
-WORKERS = (100, 250, 500)
+WORKERS = (2, 100, 250, 500)
 # Nodes that leave at a time.
 AT_A_TIME = 10
 MAKING_SECONDS, NO_OP_SECONDS, STATE_MB = 15 * 60, 60, 50
+# Seconds that one more worker may take longer than in the smallest cluster.
+ONE_MORE_SECONDS = 10
+# For many new resources at once (docs/operations/changes.md): the state is written at the end only.
+AT_THE_END = {"PULUMI_SKIP_CHECKPOINTS": "true"}
 # Seconds of an update: one that is ended would leave its lock.
 LONGEST = 4 * 3600
 DEVICE = "eth0"
@@ -128,6 +134,7 @@ class Bench:
         self.cluster = cluster
         self.machines = machines
         self.figures = Figures()
+        self._one_more: float | None = None
 
     def up(self, count: int, what: str, *, at_most: float | None = None) -> float:
         """Measure an update to so many workers."""
@@ -143,8 +150,13 @@ class Bench:
         """Grow to so many workers, add one more, and change nothing."""
         # The target is for 500 from nothing.
         limit = MAKING_SECONDS * (count - present) / max(WORKERS)
-        self.up(count, f"from {present} to {count} workers", at_most=limit)
-        self.up(count + 1, f"one more worker than {count}")
+        what = f"from {present} to {count} workers"
+        with patch.dict(os.environ, AT_THE_END):
+            taken = self.up(count, what, at_most=limit)
+        self.figures.add(f"{what}: for each", taken / (count - present))
+        slowest = None if self._one_more is None else self._one_more + ONE_MORE_SECONDS
+        one_more = self.up(count + 1, f"one more worker than {count}", at_most=slowest)
+        self._one_more = self._one_more or one_more
         self.up(count + 1, f"no changes, {count + 1} workers", at_most=NO_OP_SECONDS)
         unchanged(self.cluster)
         exported = self.cluster.stack.pulumi("stack", "export", capture=True).stdout

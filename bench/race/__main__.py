@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", action="append", choices=(PROGRAM, KUBEADM, KUBESPRAY), help="can be repeated"
     )
-    parser.add_argument("--runs", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--runs", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--fresh", action="store_true", help="forget the results of earlier runs")
     arguments = parser.parse_args(words)
     if arguments.only and PROGRAM not in arguments.only and not MANIFESTS.exists():

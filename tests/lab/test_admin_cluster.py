@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from addons import object_store
+from bench.figures import Figures
 from lab import image, settings
 from lab.cloud import namespace
 from tests.lab import own_backend
@@ -145,6 +147,13 @@ def test_snapshots_of_another_cluster_are_put_into_its_bucket_and_proved(shop: C
         CONTROL_PLANE, "cat /var/lib/openstack-kubernetes/metrics/backup-proof.prom"
     ).splitlines()
     assert [line for line in told if not line.startswith("#")]
+
+
+def test_it_needs_little_memory(hub: Cluster, figures: Figures) -> None:
+    words = ("top", "pods", "-n", object_store.NAMESPACE, "--no-headers")
+    until(lambda: hub.kubectl(*words, check=False), "the metrics of its pod", 120)
+    [line] = hub.kubectl(*words).splitlines()
+    figures.add("memory of the store", int(line.split()[2].removesuffix("Mi")), "MiB", at_most=256)
 
 
 def test_a_key_opens_no_bucket_but_its_own(hub: Cluster, shop: Cluster, folder: Path) -> None:
