@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from lab.image import archives
 from lab.image.charts import CHARTS, FETCHED
 
@@ -34,6 +36,11 @@ class Needs:
     def missing_charts(self) -> list[str]:
         """Charts that are not in the cache."""
         return [name for name in self.charts if not chart_folder(name).is_dir()]
+
+    def require(self) -> None:
+        """Fail a test that is only run when it is asked for."""
+        if missing := self.missing():
+            pytest.fail(f"put there what it needs: {', '.join(missing)}", pytrace=False)
 
     def missing(self) -> list[str]:
         """Files that are not in the cache."""

@@ -26,7 +26,6 @@ from tests.lab.registry import serving
 from tests.lab.suites import passes
 
 NEEDS = needs.Needs(("traefik",))
-pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
 
 NOTE = "On the lab: servers are system containers, Traefik and the tests' server are built there."
 ECHO, DNS = "registry.k8s.io/gateway-api/echo-basic", "registry.k8s.io/coredns/coredns"
@@ -42,6 +41,7 @@ def crds() -> Path:
 @pytest.fixture(scope="module")
 def archive() -> Path:
     """Traefik's image, and those of the pods that the tests send requests to."""
+    NEEDS.require()
     gateways = yaml.safe_load(next(crds().glob("*_gateways.yaml")).read_text())
     version = gateways["metadata"]["annotations"][gateway_api.BUNDLE_VERSION]
     folder = FOLDER / f"{gateway_api.NAME}-{version}"

@@ -30,7 +30,6 @@ from tests.lab.walk import AdminCluster, Walk
 from tests.smoke.live import until
 
 NEEDS = Needs((operator.CHART.name,), ("operator",))
-pytestmark = pytest.mark.skipif(bool(NEEDS.missing()), reason=f"there is no {NEEDS.missing()}")
 
 WORKER = "admin-worker-0"
 PORT = 7482
@@ -46,6 +45,7 @@ LONGEST_MAKING, LONGEST_HEALING, LONGEST_CHANGE = 900, 180, 900
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """The bucket with the state of the other cluster."""
+    NEEDS.require()
     with ObjectStore(tmp_path_factory.mktemp("store"), PORT + 1) as made:
         yield made
 
