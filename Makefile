@@ -40,7 +40,7 @@ smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could no
 
 # The suite is named like its target.
 TESTS_OF_OTHERS = $(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(PROCS)) \
-  $(if $(NOTE),--note "$(NOTE)")
+  $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note "$(NOTE)")
 
 .PHONY: conformance
 conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.

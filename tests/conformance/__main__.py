@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from tests.conformance import driver, gateway_api, page, programs, suite
@@ -16,29 +16,47 @@ from tests.conformance.programs import ConformanceError
 
 
 def check(
-    name: str, kubeconfig: Path, processes: int, note: str, left_out: Mapping[str, str]
+    name: str,
+    kubeconfig: Path,
+    processes: int,
+    note: str,
+    left_out: Mapping[str, str],
+    only: str | None,
 ) -> bool:
-    """Run a suite and write its page; tells whether it has passed."""
+    """Run a suite, or one run of it, and write its page; tells whether all of it has passed."""
     chosen = suite.SUITES[name]
+    if only not in (None, *chosen.runs):
+        raise ConformanceError(f"--only {only}: the runs of {name} are {', '.join(chosen.runs)}")
     said = kubectl(kubeconfig, "version", "-o", "json")
     version = str(json.loads(said)["serverVersion"]["gitVersion"]).partition("+")[0]
     nodes = len(kubectl(kubeconfig, "get", "nodes", "-o", "name").split())
     folder = FOLDER / version
     built, results = programs.build(version, folder), folder / "results"
     runs: dict[str, list[page.Outcome]] = {}
+    days: dict[str, date] = {}
     report = page.Report(
-        suite=name, day=datetime.now(UTC).date(), version=version, nodes=nodes, runs=runs,
+        suite=name, version=version, nodes=nodes, runs=runs, days=days,
         known=suite.known(built) if chosen.complete else [], note=note, left_out=left_out,
     )  # fmt: skip
+
+    def read(run: str) -> None:
+        file = suite.junit(results, run)
+        runs[run] = page.read(file)
+        days[run] = datetime.fromtimestamp(file.stat().st_mtime, UTC).date()
+
+    for run in chosen.runs if only else ():
+        if run != only and suite.junit(results, run).exists():
+            read(run)
     flags = []
     if chosen.csi_driver:
         crds = kubectl(kubeconfig, "get", "crd", "-o", "name")
         described = driver.write(results, snapshots="volumesnapshots." in crds)
         flags.append(f"--storage.testdriver={described}")
     written = PAGES / f"{name}.md"
-    runs_of = suite.run(chosen, built, results, kubeconfig, processes, *flags, left_out=left_out)
-    for run in runs_of:
-        runs[run] = page.read(suite.junit(results, run))
+    for run in suite.run(
+        chosen, built, results, kubeconfig, processes, *flags, left_out=left_out, only=only
+    ):
+        read(run)
         # After each of them: the next one takes long, too, and may be interrupted.
         written.write_text(report.text())
     counted = ", ".join(
@@ -57,6 +75,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--procs", type=int, default=4, help="tests at a time (default: 4)")
     parser.add_argument("--note", default="", help="a sentence for the page, about the cluster")
     parser.add_argument(
+        "--only", metavar="RUN", help="of the suite; the page keeps the last results of the others"
+    )
+    parser.add_argument(
         "--leave-out", nargs=2, action="append", default=[], metavar=("REGEX", "WHY"),
         help="do not run the tests whose names match; the page says why",
     )  # fmt: skip
@@ -70,7 +91,7 @@ def main(words: list[str] | None = None) -> int:
         else:
             passed = check(
                 arguments.suite, kubeconfig, arguments.procs, arguments.note,
-                dict(arguments.leave_out),
+                dict(arguments.leave_out), arguments.only,
             )  # fmt: skip
         return 0 if passed else 1
     except ConformanceError as error:

@@ -67,10 +67,10 @@ class Report:
     """All runs of a suite, by name, and every test that must be in one of them."""
 
     suite: str
-    day: date
     version: str
     nodes: int
     runs: Mapping[str, Sequence[Outcome]]
+    days: Mapping[str, date]
     known: Iterable[str]
     note: str = ""
     # Regular expressions for the names of tests that were left out, and why.
@@ -100,7 +100,7 @@ class Report:
 
     def text(self) -> str:
         """The page."""
-        where = f"{self.day:%Y-%m-%d}, Kubernetes {self.version}, {self.nodes} nodes."
+        where = f"Kubernetes {self.version}, {self.nodes} nodes."
         counted: list[Status] = ["passed", "failed", "skipped"]
         suite = SUITES[self.suite]
         first, *more = suite.about
@@ -113,13 +113,14 @@ class Report:
             "",
             f"{where} {self.note}".strip(),
             "",
-            "| run | " + " | ".join(counted) + " | seconds of the tests |",
-            "|---|---|---|---|---|",
+            "| run | day | " + " | ".join(counted) + " | seconds of the tests |",
+            "|---|---|---|---|---|---|",
         ]
-        for name, outcomes in self.runs.items():
+        for name in (each for each in suite.runs if each in self.runs):
+            outcomes = self.runs[name]
             numbers = [sum(each.status == status for each in outcomes) for status in counted]
             numbers.append(round(sum(each.seconds for each in outcomes)))
-            lines.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
+            lines.append(f"| {name} | {self.days[name]} | " + " | ".join(map(str, numbers)) + " |")
         failed = self.having("failed")
         if failed:
             lines += ["", "## Failed", "", "| test | why |", "|---|---|"]

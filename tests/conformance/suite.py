@@ -93,13 +93,16 @@ def run(
     processes: int,
     *flags: str,
     left_out: Iterable[str] = (),
+    only: str | None = None,
 ) -> Iterator[str]:
-    """Run all of a suite; yields the name of each run when it has ended, whatever its outcome.
+    """Run a suite, or only this run of it; yields the name of each when it has ended.
 
     `flags` are for Kubernetes' tests; tests whose names match one of `left_out` are skipped.
     """
     results.mkdir(parents=True, exist_ok=True)
     for name, chosen in suite.runs.items():
+        if only not in (None, name):
+            continue
         command: list[str | Path] = [
             programs / GINKGO, "run", f"--procs={1 if chosen.one_at_a_time else processes}",
             f"--label-filter={chosen.labels}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ def passes(
 ) -> bool:
     """Run a suite, which writes its page; tells whether it has passed."""
     command = [sys.executable, "-m", "tests.conformance", suite, "--note", note]
+    if only := os.environ.get("ONLY"):
+        command += ["--only", only]
     command += ["--kubeconfig", str(cluster.kubeconfig)]
     for pattern, why in (left_out or {}).items():
         command += ["--leave-out", pattern, why]

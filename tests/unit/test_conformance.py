@@ -93,12 +93,16 @@ def test_a_suite_that_could_not_begin_has_failed(tmp_path: Path) -> None:
     )
 
 
+# Of all suites.
+SUITES_RUNS = [name for each in suite.SUITES.values() for name in each.runs]
+
+
 def report(*runs: list[Outcome], known: list[str]) -> Report:
     """The report of these runs."""
     named = dict(zip(CONFORMANCE.runs, runs, strict=False))
     return Report(
-        suite="conformance", day=date(2026, 11, 23), version="v1.36.3", nodes=5, runs=named,
-        known=known,
+        suite="conformance", version="v1.36.3", nodes=5, runs=named, known=known,
+        days=dict.fromkeys(SUITES_RUNS, date(2026, 11, 23)),
     )  # fmt: skip
 
 
@@ -106,8 +110,8 @@ def test_the_page_says_what_failed_what_skipped_itself_and_what_did_not_run(
     outcomes: list[Outcome],
 ) -> None:
     text = report(outcomes, known=NAMES).text()
-    assert "2026-11-23, Kubernetes v1.36.3, 5 nodes.\n" in text
-    assert "| parallel | 1 | 1 | 1 | 14 |" in text
+    assert "\nKubernetes v1.36.3, 5 nodes.\n" in text
+    assert "| parallel | 2026-11-23 | 1 | 1 | 1 | 14 |" in text
     assert f"| `{NAMES[1]}` | timed out \\| waiting more |" in text
     assert "| 1 | no &lt;image> |" in text
     assert f"## Not run\n\n- `{NAMES[3]}`\n" in text
@@ -177,6 +181,20 @@ def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> 
     assert "--skip=server in CIDR|slow --timeout" in storage.replace("External.Storage ", "")
     assert "--label-filter=!(Serial || Disruptive) --focus=External.Storage " in storage
     assert parallel.endswith(f"-- --provider=skeleton --kubeconfig={tmp_path}/kubeconfig --more=1")
+
+
+def test_one_run_alone_keeps_the_results_of_the_others(tmp_path: Path) -> None:
+    fake(
+        tmp_path, "ginkgo",
+        'for word; do case $word in --junit-report=*)'
+        ' echo "<testsuites/>" >"${word#*=}";; esac; done',
+    )  # fmt: skip
+    words = (CONFORMANCE, tmp_path, tmp_path / "results", tmp_path / "kubeconfig", 4)
+    assert list(suite.run(*words, only="serial")) == ["serial"]
+    outcome = [Outcome(name=NAMES[0], status="passed", seconds=1)]
+    later = report(known=[])
+    text = replace(later, runs={"serial": outcome, "parallel": outcome}).text()
+    assert text.index("| parallel |") < text.index("| serial |")
 
 
 def test_a_run_that_leaves_no_file_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
