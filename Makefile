@@ -167,7 +167,7 @@ bench: lab-cloud ## Time pulumi up against bare kubeadm, small updates, and larg
 	$(BIN)/python -m bench.preview
 
 .PHONY: bench-scale
-bench-scale: lab-cloud ## Time pulumi up with 100, 250 and 500 workers, which are hollow nodes (root).
+bench-scale: lab-cloud ## Time pulumi up with 2, 100, 250 and 500 workers, which are hollow nodes (root).
 	$(BIN)/python -m bench.scale
 
 .PHONY: race

@@ -148,8 +148,8 @@ class Bench:
 
     def size(self, count: int, present: int) -> None:
         """Grow to so many workers, add one more, and change nothing."""
-        # The target is for 500 from nothing.
-        limit = MAKING_SECONDS * (count - present) / max(WORKERS)
+        # The target is for 500 from nothing; of the smallest size, the fixed part is most.
+        limit = MAKING_SECONDS * (count - present) / max(WORKERS) if present else None
         what = f"from {present} to {count} workers"
         with patch.dict(os.environ, AT_THE_END):
             taken = self.up(count, what, at_most=limit)

@@ -31,22 +31,25 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _addresses_of_pods(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    """A `hostCidr` that a cluster in the same network uses inside of itself.
+    """A subnet that a cluster in the same network uses inside of itself.
 
     Its machines would take a packet to one of ours for one to a pod or a Service of their own.
     """
-    wanted = cluster.existing_network
-    shared = {each.id for each in facts.networks or () if wanted and each.name == wanted.network}
+    if (wanted := cluster.existing_network) is None:
+        return
+    shared = {each.id for each in facts.networks or () if each.name == wanted.network}
+    named = (each for each in facts.subnets or () if each.name == wanted.subnet)
+    # Workers have addresses anywhere in it.
+    ours = next((each.cidr for each in named if each.network_id in shared), cluster.host_cidr)
     for port in facts.ports:
         for key in ("podCidr", "serviceCidr"):
             network = _noted(port, key)
-            if port.network_id in shared and network and network.overlaps(cluster.host_cidr):
+            if port.network_id in shared and network and network.overlaps(ours):
                 yield Fault(
-                    "hostCidr",
-                    cluster.host_cidr,
-                    f"overlaps with {network}, the {key} of the cluster "
-                    f"{port.name.removesuffix(VIP_SUFFIX)} in the same network; "
-                    f"{_proposal(cluster, [network])}",
+                    "existingNetwork.subnet",
+                    wanted.subnet,
+                    f"{ours} overlaps with {network}, the {key} of the cluster "
+                    f"{port.name.removesuffix(VIP_SUFFIX)} in the same network; choose another one",
                 )
 
 

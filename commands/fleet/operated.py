@@ -129,23 +129,33 @@ class Operated:
 
     def _result(self, stack: str, document: Mapping[str, Any], wait: _Wait) -> _Ended | None:
         # What it is now: someone else may have asked for another update, which includes ours.
-        request = document["metadata"]["annotations"].get(_REQUEST)
+        request = document["metadata"].get("annotations", {}).get(_REQUEST, "")
         status = document.get("status", {})
-        if status.get("observedReconcileRequest") != request:
-            if wait.seconds < _PATIENCE:
+        if status.get("observedReconcileRequest", "") != request:
+            if wait.unnoticed < _PATIENCE:
                 return None
             return _Ended(
                 "the operator does not act: look at its pod, `kubectl -n operator get pods`. When "
                 "it is back, it runs the update"
             )
+        wait.noticed = time.monotonic()
         for each in status.get("conditions", ()):
             # An update that fails once is tried again.
             if each["type"] == "Stalled" and each["status"] == "True":
-                why = f"{each['reason']}: {each['message']}"
-                return _Ended(f"the operator has given up ({why}); see {self.log(stack)}")
+                return self._given_up(stack, each, wait)
         last = status.get("lastUpdate", {})
         succeeded = last.get("state") == "succeeded" and last.get("reconcileRequest") == request
         return _Ended() if succeeded else None
+
+    def _given_up(self, stack: str, stalled: Mapping[str, Any], wait: _Wait) -> _Ended | None:
+        why = f"the operator has given up ({stalled['reason']}: {stalled['message']})"
+        if stalled["reason"] != "WorkspaceFailed":
+            return _Ended(f"{why}; see {self.log(stack)}")
+        # That of the last pod remains until the next one runs.
+        if wait.seconds < _PATIENCE:
+            return None
+        pod = f"{self._name(stack)}-workspace-0"
+        return _Ended(f"{why}; replace its pod: `kubectl -n {NAMESPACE} delete pod {pod}`")
 
     def _name(self, stack: str) -> str:
         name: str = self._objects[stack]["metadata"]["name"]
@@ -159,12 +169,16 @@ class _Wait:
     """For the end of one update."""
 
     def __init__(self) -> None:
-        self.began = self.answered = time.monotonic()
+        self.began = self.answered = self.noticed = time.monotonic()
         self.ended: _Ended | None = None
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.began
+
+    @property
+    def unnoticed(self) -> float:
+        return time.monotonic() - self.noticed
 
     @property
     def silent(self) -> float:

@@ -157,6 +157,9 @@ def _left_alone(stack: str, version: str, operated: Operated, locks: Locks) -> s
         raise UpgradeError(
             "its last update was that of an operator, which would take the version back: name its "
             "admin cluster with `--admin`, or run `pulumi up` if you have taken the cluster back"
+            if operated.admin is None
+            else f"its last update was that of an operator, but {operated.admin} has no Stack for "
+            "it with this project and backend: compare its spec with `pulumi whoami --json`"
         )
     else:
         configured = known.get(_KEY)

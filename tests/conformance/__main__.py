@@ -75,7 +75,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--procs", type=int, default=4, help="tests at a time (default: 4)")
     parser.add_argument("--note", default="", help="a sentence for the page, about the cluster")
     parser.add_argument(
-        "--only", metavar="RUN", help="of the suite; the page keeps the last results of the others"
+        "--only",
+        metavar="RUN",
+        help="of the suite; the others have the results that their JUnit files have",
     )
     parser.add_argument(
         "--leave-out", nargs=2, action="append", default=[], metavar=("REGEX", "WHY"),
@@ -86,6 +88,8 @@ def main(words: list[str] | None = None) -> int:
     try:
         if not kubeconfig.is_file():
             raise ConformanceError(f"KUBECONFIG={kubeconfig}: there is no such file")
+        if arguments.suite == gateway_api.NAME and arguments.only:
+            raise ConformanceError(f"--only {arguments.only}: {gateway_api.NAME} is one run")
         if arguments.suite == gateway_api.NAME:
             passed = gateway_api.check(kubeconfig, arguments.note)
         else:

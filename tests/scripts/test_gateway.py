@@ -297,6 +297,12 @@ def test_over_ssh_it_ends_a_first_boot_that_is_tried_again(gateway: Callable[...
     (machine.root / f"etc/systemd/system/{unit}").symlink_to("/boot-folder/unit")
     assert machine.run("gateway/gateway.sh", "configure").status == 0
     machine.order(f"systemctl --quiet disable --now -- {unit}", "haproxy -c")
+    # It may have disabled itself a moment ago, which is good; at work, it must not go on.
+    machine.answer("^systemctl --quiet disable", status=1)
+    machine.answer("^systemctl is-active", prints="inactive\n")
+    assert machine.run("gateway/gateway.sh", "configure").status == 0
+    machine.answer("^systemctl is-active", prints="activating\n")
+    assert "cannot be stopped" in machine.run("gateway/gateway.sh", "configure").log
     # That of the first boot itself ends with its unit's help.
     shutil.rmtree(machine.folder / "install")
     assert machine.run("gateway/gateway.sh", "configure").status == 0

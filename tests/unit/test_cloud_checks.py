@@ -314,6 +314,7 @@ class TestOtherClusters:
         facts = replace(CLOUD, ports=(port,), subnets=None)
         existing = {"network": "tenant", "subnet": "tenant-v4"}
         [line] = told(facts, existingNetwork=existing)
+        assert line.startswith("existingNetwork.subnet = tenant-v4: 10.8.0.0/22 overlaps with ")
         assert f"overlaps with 10.8.0.0/16, the {key} of the cluster other in the same" in line
         # In a network of its own, the other one's pods have nothing to do with us.
         assert told(facts) == []

@@ -377,6 +377,7 @@ class Operator(Objects):
                 marks[REQUEST] = "retry-by-another"
             case "succeed":
                 status["observedReconcileRequest"] = marks[REQUEST]
+                status.pop("conditions", None)
                 done = {"reconcileRequest": marks[REQUEST], "state": "succeeded"}
                 status["lastUpdate"] = done
                 script = UP.format(folder=self._fleet.folder, name=path.rpartition("/")[2])
@@ -384,8 +385,10 @@ class Operator(Objects):
             case "fail":
                 status["observedReconcileRequest"] = marks[REQUEST]
                 status["lastUpdate"] = {"reconcileRequest": marks[REQUEST], "state": "failed"}
-            case "give up":
-                stalled = {"type": "Stalled", "status": "True", "reason": "UpdateFailed"}
+            case "give up" | "lose the pod" as what:
+                status["observedReconcileRequest"] = marks[REQUEST]
+                reason = "UpdateFailed" if what == "give up" else "WorkspaceFailed"
+                stalled = {"type": "Stalled", "status": "True", "reason": reason}
                 status["conditions"] = [{**stalled, "message": "3 times"}]
             case "be deleted":
                 del self.kept[path]
@@ -434,10 +437,21 @@ class TestOperated:
         assert run(monkeypatch, "--admin", "admin", "a") == 0
         assert len(made.merged) == 3
 
-    @pytest.mark.parametrize("acts", [("fail", "succeed"), ("observe", "ask again", "succeed")])
+    @pytest.mark.parametrize(
+        "acts",
+        [
+            ("fail", "succeed"),
+            # Long after the request.
+            (*["observe"] * 30, "ask again", "succeed"),
+            ("lose the pod", "observe", "succeed"),
+        ],
+    )
     def test_another_try_of_the_operator_counts(
         self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, acts: tuple[str, ...]
     ) -> None:
+        patience = 0.3 if "ask again" in acts else 300
+        monkeypatch.setattr(operated, "_PATIENCE", patience)
+        monkeypatch.setattr(operated, "_PAUSE", 0.02)
         Operator(fleet, *acts).run("a")
         assert run(monkeypatch, "--admin", "admin", "a") == 0
 
@@ -449,6 +463,7 @@ class TestOperated:
                 300,
                 "the operator has given up (UpdateFailed: 3 times); see `kubectl -n clusters logs ",
             ),
+            (("lose the pod",), 0, "the operator has given up (WorkspaceFailed: 3 times); replace"),
             (("observe", "be deleted"), 300, "someone has deleted the Stack a"),
             (("do nothing",), 0, "the operator does not act: look at its pod"),
         ],
@@ -516,6 +531,13 @@ class TestOperated:
         fleet.api("admin", Objects().handler())
         assert run(monkeypatch, "--admin", "admin", "a") == 1
         assert capsys.readouterr().err.startswith("admin has no operator: leave out `--admin`")
+
+    def test_one_that_is_spelled_in_another_way_is_told(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Operator(fleet)
+        assert run(monkeypatch, "--admin", "me/admin", "a") == 1
+        assert "there is no stack me/admin for `--admin`" in capsys.readouterr().err
 
     def test_a_kubeconfig_needs_to_be_that_of_an_admin_cluster(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -47,7 +47,7 @@ first_boot() {
 end_first_boot() {
   [[ -L $UNIT_DIR/$FIRST_BOOT ]] || return 0
   systemctl --quiet disable --now -- "$FIRST_BOOT" ||
-    { [[ ! -L $UNIT_DIR/$FIRST_BOOT ]] && ! systemctl --quiet is-active -- "$FIRST_BOOT"; } || # just succeeded
+    [[ $(systemctl is-active -- "$FIRST_BOOT") == inactive ]] || # it has just succeeded
     die "$FIRST_BOOT cannot be stopped" "$FIRST_BOOT"
 }
 
