@@ -283,7 +283,8 @@ def test_a_late_backup_of_etcd_is_noticed_until_there_is_a_new_one(cluster: Clus
 @pytest.mark.skipif(bool(ADDONS["monitoring"].missing()), reason="no chart of monitoring")
 class TestFleet:
     @pytest.fixture(scope="class")
-    def watched(self, charts: Path) -> Iterator[Cluster]:
+    @classmethod
+    def watched(cls, charts: Path) -> Iterator[Cluster]:
         """Another cluster with monitoring, one machine of each role."""
         config = settings.cluster(
             image=image.ensure(addons=True), gateways=1, control_planes=1, workers=1
