@@ -16,7 +16,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
     A running cluster cannot change its own any more, so it is left alone.
     """
-    if any(port.name == cluster.vip_name for port in facts.ports):
+    if not is_new(cluster, facts):
         return
     others = {port.name: found for port in facts.ports if (found := _noted(port, "hostCidr"))}
     for vip_name, network in others.items():
@@ -51,6 +51,11 @@ def _addresses_of_pods(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
                     f"{ours} overlaps with {network}, the {key} of the cluster "
                     f"{port.name.removesuffix(VIP_SUFFIX)} in the same network; choose another one",
                 )
+
+
+def is_new(cluster: Cluster, facts: Facts) -> bool:
+    """True until the port of its VIP is there, one of the first resources of a cluster."""
+    return all(port.name != cluster.vip_name for port in facts.ports)
 
 
 def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
+from cloud.checks.clusters import is_new
 from cloud.checks.names import ambiguous, instead, some, unknown
 from cloud.facts import Facts, Subnet
 from config.errors import Fault
@@ -19,8 +20,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     """A new subnet without name servers of its own, and a network of another project."""
     wanted = cluster.existing_network
-    is_new = all(port.name != cluster.vip_name for port in facts.ports)
-    if wanted is None and is_new and not cluster.dns_nameservers:
+    if wanted is None and is_new(cluster, facts) and not cluster.dns_nameservers:
         yield (
             "dnsNameservers is not set: the cloud chooses the DNS servers of the new subnet, and "
             "many clouds choose none that work. Then no package can be installed, and no gateway "
@@ -79,10 +79,9 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     of_network = {subnet.name: subnet for subnet in subnets}
     what = f"IPv4 subnet of {wanted.network}"
     yield from unknown("existingNetwork.subnet", wanted.subnet, of_network, what)
-    is_new = all(port.name != cluster.vip_name for port in facts.ports)
     for each in subnets:
         # Others may come later, when a running cluster cannot change its networks any more.
-        if is_new or each.name == wanted.subnet:
+        if each.name == wanted.subnet or is_new(cluster, facts):
             yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
         yield from _addresses_are_free(subnet, cluster, facts)

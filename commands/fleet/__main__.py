@@ -117,11 +117,10 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
     if arguments.kubeconfig and not arguments.admin:
         raise CommandError("--kubeconfig is one of the admin cluster: name it with `--admin`")
-    present = names()
-    if arguments.admin and not arguments.kubeconfig and arguments.admin not in present:
+    if arguments.admin and not arguments.kubeconfig and arguments.admin not in names():
         raise CommandError(f"there is no stack {arguments.admin} for `--admin`: see `fleet list`")
     operated = Operated(arguments.admin, arguments.kubeconfig)
-    wanted = arguments.names or _some(present)
+    wanted = arguments.names or _some(names())
     stacks = upgrade.remaining(wanted, version, operated, console)
     if not stacks:
         return 0

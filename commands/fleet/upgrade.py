@@ -151,8 +151,9 @@ def _left_alone(stack: str, version: str, operated: Operated, locks: Locks) -> s
     except StackError:
         return "has no cluster"
     last = last_update("--stack", stack)
+    versions = {known.get(_KEY)}
     if stack in operated:
-        configured = operated.configuration(stack).get(_KEY)
+        versions.add(operated.configuration(stack).get(_KEY))
     elif (last.get("environment") or {}).get("exec.agent", "").startswith(AGENT):
         raise UpgradeError(
             "its last update was that of an operator, which would take the version back: name its "
@@ -161,9 +162,7 @@ def _left_alone(stack: str, version: str, operated: Operated, locks: Locks) -> s
             else f"its last update was that of an operator, but {operated.admin} has no Stack for "
             "it with this project and backend: compare its spec with `pulumi whoami --json`"
         )
-    else:
-        configured = known.get(_KEY)
-    if last.get("result") != "succeeded" or {configured, known.get(_KEY)} != {version}:
+    if last.get("result") != "succeeded" or versions != {version}:
         return None
     faults = health.faults(known, namespaces(deployment), version)
     return None if faults else f"is healthy at {version}"
@@ -189,23 +188,26 @@ def _log(stack: str) -> Path:
 
 def _updates(stacks: Sequence[str], version: str, operated: Operated) -> Mapping[str, str | None]:
     """Update all of them at the same time; returns the failure of each, or None."""
-    failures: dict[str, str | None] = {}
-    asked: list[str] = []
     here = [stack for stack in stacks if stack not in operated]
+    theirs = [stack for stack in stacks if stack in operated]
     with threads(len(stacks)) as pool:
         ended = pool.map(lambda stack: _update(stack, version), here)
-        for stack in stacks:
-            if stack in operated:
-                try:
-                    # What the next `commands.fleet add` reads.
-                    _set_version(stack, version, configuration_file(stack))
-                    operated.request(stack, {_KEY: version})
-                    asked.append(stack)
-                except (OperatedError, PulumiError) as error:
-                    failures[stack] = str(error).strip()
+        failures = {stack: _request(stack, version, operated) for stack in theirs}
         failures |= zip(here, ended, strict=True)
+    asked = [stack for stack in theirs if failures[stack] is None]
     # Not in threads, which an interruption would wait for.
     return {**failures, **operated.failures(asked)}
+
+
+def _request(stack: str, version: str, operated: Operated) -> str | None:
+    """Have the operator update it; returns why it was not asked, or None."""
+    try:
+        # What the next `commands.fleet add` reads.
+        _set_version(stack, version, configuration_file(stack))
+        operated.request(stack, {_KEY: version})
+    except (OperatedError, PulumiError) as error:
+        return str(error).strip()
+    return None
 
 
 def _update(stack: str, version: str) -> str | None:
