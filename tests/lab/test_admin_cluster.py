@@ -1,25 +1,21 @@
-"""An admin cluster with an object store, and another cluster whose backups are in it.
+"""An admin cluster with an object store, and another cluster whose backups and state are in it.
 
-The store has the state of a stack, too. It outlives its pod and its node; then the admin cluster is
-destroyed and made again, with other keys, while the other one runs on.
+The store outlives its pod and its node; then the admin cluster is destroyed and made again, with
+other keys, while the other one runs on.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from addons import object_store
 from bench.figures import Figures
 from lab import image, settings
-from lab.cloud import namespace
-from tests.lab import own_backend
+from lab.stack import Stack
 from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.poll import Poll
 from tests.smoke.live import until
@@ -27,6 +23,7 @@ from tests.smoke.live import until
 CONTROL_PLANE, WORKER = "shop-control-plane-0", "hub-worker-0"
 BACKUP = "openstack-kubernetes-backup.service"
 PROOF = "openstack-kubernetes-backup-proof.service"
+COPY = "shop.json"
 BACKUP_SH = "/usr/local/lib/openstack-kubernetes/current/backup/backup.sh"
 # The sum that signs a request without a body.
 NO_BODY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -49,20 +46,50 @@ def shop(hub: Cluster) -> Iterator[Cluster]:
     made = Cluster("shop", {**keys, "hostCidr": "10.8.4.0/22", "backup": backup(hub)})
     made.set_secret("backupSecretKey", store(hub)["clusters"]["shop"]["secretKey"])
     with made.running():
-        yield made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for the CA and a Pulumi project."""
-    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "tiny", "runtime": "python"}))
-    return tmp_path
+        local = made.stack
+        try:
+            yield made
+        finally:
+            # The store may be gone.
+            made.stack = local
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with copies of the state, outside of the store."""
-    return tmp_path_factory.mktemp("copies")
+def local(shop: Cluster) -> Stack:
+    """The stack of the other cluster where its state was at first."""
+    return shop.stack
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the CA, and for a copy of the state outside of the store."""
+    return tmp_path_factory.mktemp("admin")
+
+
+class InStore(Stack):
+    """The stack of the other cluster, with its state in the store."""
+
+    def __init__(self, hub: Cluster, shop: Cluster, folder: Path) -> None:
+        self._store = store(hub)
+        self._ca = folder / "store-ca.crt"
+        self._ca.write_text(self._store["caCertificate"])
+        super().__init__(shop.name, {}, shop.stack.config_file)
+
+    def environment(self) -> dict[str, str]:
+        """As docs/fleet.md sets it."""
+        return {
+            **super().environment(),
+            "PULUMI_BACKEND_URL": self._store["pulumi"]["url"],
+            "AWS_CA_BUNDLE": str(self._ca),
+            "AWS_ACCESS_KEY_ID": self._store["pulumi"]["accessKey"],
+            "AWS_SECRET_ACCESS_KEY": self._store["pulumi"]["secretKey"],
+        }
+
+
+def move(old: Stack, new: Stack, copy: Path) -> None:
+    """Move the state of a stack, which exists in both backends; the copy remains."""
+    old.pulumi("stack", "export", "--file", str(copy))
+    new.pulumi("stack", "import", "--file", str(copy))
 
 
 def store(hub: Cluster) -> dict[str, Any]:
@@ -88,27 +115,6 @@ def ask(hub: Cluster, folder: Path, owner: str, bucket: str) -> str:
         f"{told['endpoint']}/{bucket}?list-type=2",
         stdin=login,
     )
-
-
-def pulumi(hub: Cluster, folder: Path, *words: str) -> str:
-    """Run Pulumi's CLI with its state in the store."""
-    told = store(hub)
-    (folder / "ca.crt").write_text(told["caCertificate"])
-    # The home knows the backend, once the CLI has logged in to it.
-    environment = own_backend.environment(
-        {
-            "PULUMI_HOME": str(folder / "home"),
-            "AWS_CA_BUNDLE": str(folder / "ca.crt"),
-            "AWS_ACCESS_KEY_ID": told["pulumi"]["accessKey"],
-            "AWS_SECRET_ACCESS_KEY": told["pulumi"]["secretKey"],
-        }
-    )
-    done = subprocess.run(
-        namespace.enter(["pulumi", *words, "--non-interactive"], folder=folder),
-        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def take_backup(shop: Cluster) -> str:
@@ -162,15 +168,14 @@ def test_a_key_opens_no_bucket_but_its_own(hub: Cluster, shop: Cluster, folder: 
         assert "<Code>AccessDenied</Code>" in ask(hub, folder, owner, bucket)
 
 
-def test_the_state_of_a_stack_is_kept_there(
-    hub: Cluster, shop: Cluster, folder: Path, copies: Path
+def test_the_state_of_the_other_cluster_moves_there(
+    hub: Cluster, shop: Cluster, local: Stack, folder: Path
 ) -> None:
-    pulumi(hub, folder, "login", store(hub)["pulumi"]["url"])
-    pulumi(hub, folder, "stack", "init", "tiny")
-    copy = copies / "tiny.json"
-    pulumi(hub, folder, "stack", "export", "--stack", "tiny", "--file", str(copy))
-    assert json.loads(copy.read_text())["deployment"]["manifest"]["time"]
-    assert "tiny" in pulumi(hub, folder, "stack", "ls", "--json")
+    there = InStore(hub, shop, folder)
+    move(local, there, folder / COPY)
+    shop.stack = there
+    assert shop.up() == {}
+    there.pulumi("stack", "export", "--file", str(folder / COPY))
 
 
 def test_the_store_comes_back_with_another_pod(hub: Cluster, shop: Cluster, folder: Path) -> None:
@@ -204,6 +209,13 @@ def test_the_other_cluster_runs_on_while_the_admin_cluster_is_made_again(
     assert take_backup(shop) == "exit-code"
 
 
+def test_its_state_comes_back_from_the_copy(hub: Cluster, shop: Cluster, folder: Path) -> None:
+    shop.stack = InStore(hub, shop, folder)
+    assert shop.stack.resources() == []
+    shop.stack.pulumi("stack", "import", "--file", str(folder / COPY))
+    assert shop.up("--refresh") == {}
+
+
 def test_with_its_new_settings_its_next_backup_succeeds(hub: Cluster, shop: Cluster) -> None:
     shop.set_secret("backupSecretKey", store(hub)["clusters"]["shop"]["secretKey"])
     shop.up(backup=backup(hub))
@@ -211,16 +223,10 @@ def test_with_its_new_settings_its_next_backup_succeeds(hub: Cluster, shop: Clus
     assert in_bucket(shop)
 
 
-def test_the_state_comes_back_from_its_copy(hub: Cluster, folder: Path, copies: Path) -> None:
-    copy, again = copies / "tiny.json", copies / "again.json"
-    pulumi(hub, folder, "login", store(hub)["pulumi"]["url"])
-    pulumi(hub, folder, "stack", "init", "tiny")
-    pulumi(hub, folder, "stack", "import", "--stack", "tiny", "--file", str(copy))
-    pulumi(hub, folder, "stack", "export", "--stack", "tiny", "--file", str(again))
-    salts = [
-        json.loads(each.read_text())["deployment"]["secrets_providers"] for each in (copy, again)
-    ]
-    assert salts[0] == salts[1]
+def test_its_state_moves_back(hub: Cluster, shop: Cluster, local: Stack, folder: Path) -> None:
+    move(shop.stack, local, folder / COPY)
+    shop.stack = local
+    assert shop.up() == {}
 
 
 def test_nothing_of_both_is_left(hub: Cluster, shop: Cluster) -> None:
