@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -19,6 +20,7 @@ from pathlib import Path
 from bench.figures import end_cleanly
 from bench.race import page, program, results, step
 from bench.race.program import CONTROL_PLANES, GATEWAYS, WORKERS
+from bench.race.results import Run
 from bench.race.step import Step, measured
 from bench.up import lower_bound
 from lab import console, image
@@ -92,6 +94,7 @@ def main(words: Sequence[str] | None = None) -> None:
         PROGRAM: lambda done: program.race(done, image.name(OLD), OLD, NEW, MANIFESTS),
         KUBEADM: bare_kubeadm,
     }
+    checkouts = {KUBESPRAY: arguments.kubespray} if arguments.kubespray else {}
     if arguments.kubespray:
         contestants[KUBESPRAY] = lambda done: kubespray(done, arguments.kubespray.absolute())
     chosen = arguments.only or contestants
@@ -99,14 +102,21 @@ def main(words: Sequence[str] | None = None) -> None:
     for _ in range(arguments.runs):
         for contestant in chosen:
             done: dict[str, Step] = {}
+            busy = os.getloadavg()[0]
             try:
                 with console.step(contestant):
                     contestants[contestant](done)
             finally:
                 if done:
-                    known.setdefault(contestant, []).append(done)
+                    run = Run(
+                        version=results.version(checkouts.get(contestant, PROJECT)),
+                        day=str(datetime.now(UTC).date()),
+                        load=busy,
+                        steps=done,
+                    )
+                    known[contestant] = results.with_run(known.get(contestant, []), run)
                     results.save(known)
-                    page.publish(known, OLD, NEW, datetime.now(UTC).date())
+                    page.publish(known, OLD, NEW)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 
 from bench.page import replace_below
 from bench.race.results import Run, medians
@@ -14,15 +13,14 @@ PAGE = PROJECT / "docs/race.md"
 HEADING = "## The last race\n"
 
 
-def publish(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> None:
+def publish(results: Mapping[str, Sequence[Run]], old: str, new: str) -> None:
     """Put these results in the place of the last ones."""
-    replace_below(PAGE, HEADING, text(results, old, new, day))
+    replace_below(PAGE, HEADING, text(results, old, new))
 
 
-def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) -> str:
+def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
     """Seconds with and without servers, the tools' use of the machine, the API in an upgrade."""
     figures = {contestant: medians(runs) for contestant, runs in results.items()}
-    runs = ", ".join(f"{contestant} {len(of)}" for contestant, of in results.items())
     seconds = [(what, *(_seconds(of.get(what)) for of in figures.values())) for what in STEPS]
     used = [(what, *(_used(of.get(what)) for of in figures.values())) for what in STEPS]
     upgrades = [
@@ -33,7 +31,12 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) ->
     ]
     return "\n".join(
         (
-            f"{day}, Kubernetes {old}, upgraded to {new}. Medians of runs: {runs}.",
+            f"Kubernetes {old}, upgraded to {new}. Medians of these runs:",
+            "",
+            *_table(
+                ("contestant", "commit", "runs", "days", "load of the machine before"),
+                [(contestant, *_runs(of)) for contestant, of in results.items()],
+            ),
             "",
             "Seconds, and in brackets with those that the servers took:",
             "",
@@ -49,6 +52,12 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str, day: date) ->
             "",
         )
     )
+
+
+def _runs(of: Sequence[Run]) -> tuple[str, str, str, str]:
+    days = sorted({run.day for run in of})
+    loads = ", ".join(f"{run.load:.1f}" for run in of)
+    return of[-1].version, str(len(of)), " to ".join((days[0], *days[1:][-1:])), loads
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

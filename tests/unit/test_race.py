@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from datetime import date
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from bench.race import page, results
 from bench.race.inventory import ARCHIVES, ARTIFACTS, downloads, inventory
+from bench.race.results import Run
 from bench.race.step import CREATE, UPGRADE, Step, measured
 
 BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
@@ -19,6 +21,10 @@ BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() 
 
 def step(seconds: float, **more: float) -> Step:
     return Step(seconds, processor=2 * seconds, memory=100, by_hand=1, **more)  # type: ignore[arg-type]
+
+
+def run(steps: Mapping[str, Step], **more: Any) -> Run:
+    return Run(**{"version": "1a2b3c4", "day": "2026-11-25", "load": 0.1, **more}, steps=steps)
 
 
 def test_a_lost_control_plane_is_in_the_groups_for_broken_ones_only() -> None:
@@ -51,16 +57,21 @@ def test_every_program_comes_from_the_machine_with_its_own_checksum() -> None:
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     file = tmp_path / "lab" / "race.json"
     assert results.load(file) == {}
-    known = {"kubespray": [{CREATE: step(800, servers=27)}, {}]}
+    known = {"kubespray": [run({CREATE: step(800, servers=27)}), run({})]}
     results.save(known, file)
     assert results.load(file) == known
 
 
+def test_runs_of_another_version_are_forgotten() -> None:
+    old, new, newer = run({}, version="old"), run({}, version="new"), run({}, version="new")
+    assert results.with_run([old, new], newer) == [new, newer]
+
+
 def test_a_median_is_of_the_runs_that_have_the_step() -> None:
     runs = [
-        {CREATE: step(100), UPGRADE: step(300, failed=2, silence=1.5)},
-        {CREATE: step(140)},
-        {CREATE: step(110)},
+        run({CREATE: step(100), UPGRADE: step(300, failed=2, silence=1.5)}),
+        run({CREATE: step(140)}),
+        run({CREATE: step(110)}),
     ]
     assert results.medians(runs) == {
         CREATE: step(110),
@@ -70,11 +81,15 @@ def test_a_median_is_of_the_runs_that_have_the_step() -> None:
 
 def test_the_page_shows_seconds_with_and_without_servers_and_what_was_not_run() -> None:
     known = {
-        "openstack-kubernetes": [{CREATE: step(120), UPGRADE: step(300, failed=0, silence=0.4)}],
-        "kubespray": [{CREATE: step(800, servers=27)}],
+        "openstack-kubernetes": [
+            run({CREATE: step(120), UPGRADE: step(300, failed=0, silence=0.4)}),
+            run({}, day="2026-11-27", load=1.26),
+        ],
+        "kubespray": [run({CREATE: step(800, servers=27)})],
     }
-    text = page.text(known, "v1.35.4", "v1.36.3", date(2026, 11, 25))
-    lines = text.splitlines()
+    lines = page.text(known, "v1.35.4", "v1.36.3").splitlines()
+    assert "| openstack-kubernetes | 1a2b3c4 | 2 | 2026-11-25 to 2026-11-27 | 0.1, 1.3 |" in lines
+    assert "| kubespray | 1a2b3c4 | 1 | 2026-11-25 | 0.1 |" in lines
     assert f"| {CREATE} | 120 (120) | 800 (827) |" in lines
     assert f"| {UPGRADE} | 300 (300) | - |" in lines
     assert f"| {CREATE} | 240 s, 100 MiB, 1 | 1600 s, 100 MiB, 1 |" in lines
