@@ -46,6 +46,10 @@ TESTS_OF_OTHERS = $(BIN)/python -m tests.conformance $@ $(if $(PROCS),--procs $(
 conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; writes docs/conformance.md.
 	$(TESTS_OF_OTHERS)
 
+.PHONY: certified-conformance
+certified-conformance: venv ## The same in one run, one test at a time, as for a certificate; takes hours.
+	$(TESTS_OF_OTHERS)
+
 .PHONY: e2e
 e2e: venv ## Run Kubernetes' tests of network policies and CSI drivers on that cluster; writes docs/e2e.md.
 	$(TESTS_OF_OTHERS)

@@ -165,7 +165,7 @@ def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> 
     results = tmp_path / "results"
     fake(
         tmp_path, "ginkgo",
-        'echo "$@" >>../words; for word; do case $word in --junit-report=*)'
+        'echo "$@" >>../../words; for word; do case $word in --junit-report=*)'
         ' echo "<testsuites/>" >"${word#*=}";; esac; done; exit 1',
     )  # fmt: skip
     for each in suite.SUITES.values():
@@ -174,9 +174,11 @@ def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> 
             left_out=["server in CIDR|slow"] if each.csi_driver else [],
         )  # fmt: skip
         assert list(ran) == list(each.runs)
-    parallel, serial, policies, storage = (tmp_path / "words").read_text().splitlines()
+    said = (tmp_path / "words").read_text().splitlines()
+    parallel, serial, certified, policies, storage = said
     assert "--procs=4 --label-filter=Conformance && !(Serial || Disruptive) --timeout" in parallel
     assert "--procs=1 --label-filter=Conformance && (Serial || Disruptive) " in serial
+    assert "--procs=1 --label-filter=Conformance --timeout" in certified
     assert "--procs=4 --label-filter=Feature: consistsOf NetworkPolicy --skip=access" in policies
     assert "--skip=server in CIDR|slow --timeout" in storage.replace("External.Storage ", "")
     assert "--label-filter=!(Serial || Disruptive) --focus=External.Storage " in storage
@@ -199,9 +201,9 @@ def test_one_run_alone_keeps_the_results_of_the_others(tmp_path: Path) -> None:
 
 def test_a_run_that_leaves_no_file_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    results.mkdir()
-    # Of an earlier run.
-    suite.junit(results, "parallel").write_text(JUNIT)
+    old = suite.junit(results, "parallel")
+    old.parent.mkdir(parents=True)
+    old.write_text(JUNIT)
     fake(tmp_path, "ginkgo", "echo it broke; exit 1")
     with pytest.raises(ConformanceError, match=r"parallel tests did not run(.|\n)*it broke"):
         list(suite.run(CONFORMANCE, tmp_path, results, tmp_path / "kubeconfig", 4))
