@@ -195,9 +195,11 @@ def test_the_store_comes_back_on_another_machine(hub: Cluster, shop: Cluster, fo
 
 
 def test_the_other_cluster_runs_on_while_the_admin_cluster_is_made_again(
-    hub: Cluster, shop: Cluster, folder: Path
+    hub: Cluster, shop: Cluster, local: Stack, folder: Path
 ) -> None:
     keys = store(hub)["clusters"]["shop"]
+    # Its state goes with the store; the older one tells its addresses.
+    shop.stack = local
     with Poll(shop.endpoint) as poll:
         hub.destroy()
         assert take_backup(shop) == "exit-code"
