@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 from tests.conformance import driver, gateway_api, page, programs, suite
@@ -32,21 +31,15 @@ def check(
     nodes = len(kubectl(kubeconfig, "get", "nodes", "-o", "name").split())
     folder = FOLDER / version
     built, results = programs.build(version, folder), folder / "results"
-    runs: dict[str, list[page.Outcome]] = {}
-    days: dict[str, date] = {}
+    runs: dict[str, page.Results] = {}
     report = page.Report(
-        suite=name, version=version, nodes=nodes, runs=runs, days=days,
+        suite=name, version=version, nodes=nodes, runs=runs,
         known=suite.known(built) if chosen.complete else [], note=note, left_out=left_out,
     )  # fmt: skip
-
-    def read(run: str) -> None:
-        file = suite.junit(results, run)
-        runs[run] = page.read(file)
-        days[run] = datetime.fromtimestamp(file.stat().st_mtime, UTC).date()
-
     for run in chosen.runs if only else ():
-        if run != only and suite.junit(results, run).exists():
-            read(run)
+        file = suite.junit(results, run)
+        if run != only and file.exists():
+            runs[run] = page.read(file)
     flags = []
     if chosen.csi_driver:
         crds = kubectl(kubeconfig, "get", "crd", "-o", "name")
@@ -56,7 +49,7 @@ def check(
     for run in suite.run(
         chosen, built, results, kubeconfig, processes, *flags, left_out=left_out, only=only
     ):
-        read(run)
+        runs[run] = page.read(suite.junit(results, run))
         # After each of them: the next one takes long, too, and may be interrupted.
         written.write_text(report.text())
     counted = ", ".join(

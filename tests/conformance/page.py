@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
@@ -28,13 +28,21 @@ class Outcome:
     reason: str = ""
 
 
-def read(file: Path) -> list[Outcome]:
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """The tests of one run, and the day on which it ended."""
+
+    day: date
+    outcomes: Sequence[Outcome]
+
+
+def read(file: Path) -> Results:
     """Read the tests that ran, and whatever else has failed: the suite's own preparation."""
-    return [
-        outcome
-        for case in ElementTree.parse(file).iter("testcase")
-        if (outcome := _outcome(case)) is not None
-    ]
+    outcomes = (_outcome(case) for case in ElementTree.parse(file).iter("testcase"))
+    return Results(
+        day=datetime.fromtimestamp(file.stat().st_mtime, UTC).date(),
+        outcomes=[each for each in outcomes if each is not None],
+    )
 
 
 def _outcome(case: ElementTree.Element) -> Outcome | None:
@@ -69,8 +77,7 @@ class Report:
     suite: str
     version: str
     nodes: int
-    runs: Mapping[str, Sequence[Outcome]]
-    days: Mapping[str, date]
+    runs: Mapping[str, Results]
     known: Iterable[str]
     note: str = ""
     # Regular expressions for the names of tests that were left out, and why.
@@ -78,13 +85,12 @@ class Report:
 
     def having(self, status: Status) -> list[Outcome]:
         """The tests with this outcome, in the order of their names."""
-        found = [each for run in self.runs.values() for each in run if each.status == status]
+        found = [each for each in self._outcomes() if each.status == status]
         return sorted(found, key=lambda each: each.name)
 
     def not_run(self) -> list[str]:
         """The tests that no run has reported."""
-        ran = {each.name for run in self.runs.values() for each in run}
-        return sorted(set(self.known) - ran)
+        return sorted(set(self.known) - {each.name for each in self._outcomes()})
 
     def passed(self) -> bool:
         """True if tests of each run have passed, and none has failed.
@@ -94,7 +100,7 @@ class Report:
         suite = SUITES[self.suite]
         skipped = suite.complete and self.having("skipped")
         each_run = self.runs.keys() == suite.runs.keys() and all(
-            any(each.status == "passed" for each in run) for run in self.runs.values()
+            any(each.status == "passed" for each in run.outcomes) for run in self.runs.values()
         )
         return each_run and not (self.having("failed") or skipped or self.not_run())
 
@@ -117,10 +123,10 @@ class Report:
             "|---|---|---|---|---|---|",
         ]
         for name in (each for each in suite.runs if each in self.runs):
-            outcomes = self.runs[name]
-            numbers = [sum(each.status == status for each in outcomes) for status in counted]
-            numbers.append(round(sum(each.seconds for each in outcomes)))
-            lines.append(f"| {name} | {self.days[name]} | " + " | ".join(map(str, numbers)) + " |")
+            run = self.runs[name]
+            numbers = [sum(each.status == status for each in run.outcomes) for status in counted]
+            numbers.append(round(sum(each.seconds for each in run.outcomes)))
+            lines.append(f"| {name} | {run.day} | " + " | ".join(map(str, numbers)) + " |")
         failed = self.having("failed")
         if failed:
             lines += ["", "## Failed", "", "| test | why |", "|---|---|"]
@@ -139,6 +145,9 @@ class Report:
         if self.not_run():
             lines += ["", "## Not run", "", *(f"- {_cell(name)}" for name in self.not_run())]
         return "\n".join(lines) + "\n"
+
+    def _outcomes(self) -> list[Outcome]:
+        return [each for run in self.runs.values() for each in run.outcomes]
 
 
 def _cell(name: str) -> str:

@@ -12,7 +12,7 @@ import yaml
 from addons import cinder_csi
 from tests.conformance import __main__ as command
 from tests.conformance import driver, page, programs, suite
-from tests.conformance.page import Outcome, Report
+from tests.conformance.page import Outcome, Report, Results
 from tests.conformance.programs import ConformanceError
 
 CONFORMANCE = suite.SUITES["conformance"]
@@ -73,7 +73,7 @@ def test_staging_modules_are_the_releases_that_belong_to_the_version() -> None:
 def outcomes(tmp_path: Path) -> list[Outcome]:
     file = tmp_path / "parallel.xml"
     file.write_text(JUNIT)
-    return page.read(file)
+    return [*page.read(file).outcomes]
 
 
 def test_only_what_was_chosen_is_an_outcome(outcomes: list[Outcome]) -> None:
@@ -88,22 +88,20 @@ def test_a_suite_that_could_not_begin_has_failed(tmp_path: Path) -> None:
     file = tmp_path / "parallel.xml"
     failed = '<failure message="no nodes"></failure></testcase>'
     file.write_text(JUNIT.replace('time="3"></testcase>', f'time="3">{failed}'))
-    assert page.read(file)[0] == Outcome(
+    assert page.read(file).outcomes[0] == Outcome(
         name="[SynchronizedBeforeSuite]", status="failed", seconds=3, reason="no nodes"
     )
 
 
-# Of all suites.
-SUITES_RUNS = [name for each in suite.SUITES.values() for name in each.runs]
+def results(*outcomes: Outcome) -> Results:
+    """The results of a run."""
+    return Results(day=date(2026, 11, 23), outcomes=outcomes)
 
 
 def report(*runs: list[Outcome], known: list[str]) -> Report:
     """The report of these runs."""
-    named = dict(zip(CONFORMANCE.runs, runs, strict=False))
-    return Report(
-        suite="conformance", version="v1.36.3", nodes=5, runs=named, known=known,
-        days=dict.fromkeys(SUITES_RUNS, date(2026, 11, 23)),
-    )  # fmt: skip
+    named = zip(CONFORMANCE.runs, (results(*run) for run in runs), strict=False)
+    return Report(suite="conformance", version="v1.36.3", nodes=5, runs=dict(named), known=known)
 
 
 def test_the_page_says_what_failed_what_skipped_itself_and_what_did_not_run(
@@ -133,10 +131,10 @@ def test_tests_of_a_driver_may_skip_what_it_cannot_do_but_none_may_fail(
     passed, failed, skipped = outcomes
     one = replace(report(known=[]), suite="e2e", left_out={"slow|old": "because"})
 
-    def passes(*storage: Outcome, **runs: list[Outcome]) -> bool:
-        return replace(one, runs={"storage": storage, **runs}).passed()
+    def passes(*storage: Outcome, **runs: Results) -> bool:
+        return replace(one, runs={"storage": results(*storage), **runs}).passed()
 
-    policies = {"network-policy": [passed]}
+    policies = {"network-policy": results(passed)}
     assert passes(passed, skipped, **policies)
     assert not passes(passed, failed, **policies)
     # A run that selects nothing proves nothing.
@@ -193,7 +191,7 @@ def test_one_run_alone_keeps_the_results_of_the_others(tmp_path: Path) -> None:
     )  # fmt: skip
     words = (CONFORMANCE, tmp_path, tmp_path / "results", tmp_path / "kubeconfig", 4)
     assert list(suite.run(*words, only="serial")) == ["serial"]
-    outcome = [Outcome(name=NAMES[0], status="passed", seconds=1)]
+    outcome = results(Outcome(name=NAMES[0], status="passed", seconds=1))
     later = report(known=[])
     text = replace(later, runs={"serial": outcome, "parallel": outcome}).text()
     assert text.index("| parallel |") < text.index("| serial |")
