@@ -23,7 +23,7 @@ from commands.fleet import add, argocd, logins, upgrade
 from commands.fleet.argocd import ArgoCd
 from commands.fleet.federation import Federation
 from commands.fleet.kubeconfigs import merge
-from commands.fleet.logins import LoginError, Logins
+from commands.fleet.logins import Logins
 from commands.fleet.machines import ssh, write_files
 from commands.fleet.operated import Operated
 from commands.fleet.report import entries, table
@@ -117,8 +117,8 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
     if arguments.kubeconfig and not arguments.admin:
         raise CommandError("--kubeconfig is one of the admin cluster: name it with `--admin`")
-    if arguments.admin and not arguments.kubeconfig and arguments.admin not in names():
-        raise CommandError(f"there is no stack {arguments.admin} for `--admin`: see `fleet list`")
+    if arguments.admin:
+        _require_admin(arguments, names())
     operated = Operated(arguments.admin, arguments.kubeconfig)
     wanted = arguments.names or _some(names())
     stacks = upgrade.remaining(wanted, version, operated, console)
@@ -153,21 +153,26 @@ def _add(arguments: argparse.Namespace) -> int:
 def _keep_logins(
     program: logins.Program, arguments: argparse.Namespace, left_out: Sequence[str] = ()
 ) -> int:
-    # The state of the admin cluster may be in another backend than that of the others.
-    known = {*names(), *([arguments.admin] if arguments.kubeconfig else [])}
-    if arguments.admin not in known:
-        raise LoginError(
-            f"there is no admin cluster {arguments.admin}: name it with `--admin`, or a kubeconfig"
-            " of it with `--kubeconfig`"
-        )
+    present = names()
+    _require_admin(arguments, present)
+    known = {*present, arguments.admin}
     stacks = arguments.names or sorted(known - {*left_out})
     origin = f"{project()} in {backend_place()}"
-    present = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
+    kept = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
     status = 0
-    for line in logins.keep(present, stacks, known, remove_gone=arguments.remove_gone):
+    for line in logins.keep(kept, stacks, known, remove_gone=arguments.remove_gone):
         print(line.text, file=sys.stderr if line.failed else sys.stdout)
         status = 1 if line.failed else status
     return status
+
+
+def _require_admin(arguments: argparse.Namespace, present: Sequence[str]) -> None:
+    # With a kubeconfig its state may be in another backend than that of the others.
+    if not arguments.kubeconfig and arguments.admin not in present:
+        raise CommandError(
+            f"there is no admin cluster {arguments.admin}: name it with `--admin`, or a kubeconfig"
+            " of it with `--kubeconfig`"
+        )
 
 
 def _number(text: str) -> int:

@@ -537,7 +537,7 @@ class TestOperated:
     ) -> None:
         Operator(fleet)
         assert run(monkeypatch, "--admin", "me/admin", "a") == 1
-        assert "there is no stack me/admin for `--admin`" in capsys.readouterr().err
+        assert "there is no admin cluster me/admin: name it" in capsys.readouterr().err
 
     def test_a_kubeconfig_needs_to_be_that_of_an_admin_cluster(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
