@@ -403,6 +403,9 @@ print(noted.read_text() if noted.exists() else "", end="")
 """
 
 
+PUBLISHED = "extension-apiserver-authentication"
+
+
 @pytest.fixture
 def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made = make_machine(
@@ -427,6 +430,7 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     made.answer("^kubectl .*annotate", does=NOTE)
     made.answer("get pods -l component=etcd", "etcd-0 demo-control-plane-0 True\n")
     made.answer("get configmap kube-root-ca.crt", NEW["ca"].certificate)
+    made.answer(f"get configmap {PUBLISHED}", NEW["ca"].certificate)
     made.answer("^kubectl .*get deployment metrics-server", "deployment/metrics-server\n")
     made.members("10.8.0.21", "10.8.0.22")
     return made
@@ -489,6 +493,25 @@ def test_everyone_is_asked_before_anyone_forgets(gateway: Machine) -> None:
         *(("forget", each) for each in CONTROL_PLANES),
         *(("trust", each) for each in WORKERS),
     ]
+
+
+def test_servers_that_ask_the_api_whom_to_trust_forget_the_old_ones_too(gateway: Machine) -> None:
+    both = OLD["ca"].certificate + NEW["ca"].certificate
+    gateway.answer(f"get configmap {PUBLISHED}", "", times=1)
+    gateway.answer(f"get configmap {PUBLISHED}", both, times=1)
+    result = rotate(gateway, "forget")
+    assert result.status == 0, result
+    assert len(gateway.called(f"delete configmap {PUBLISHED}")) == 1
+    gateway.order("authorities forget", f"delete configmap {PUBLISHED}")
+
+
+def test_an_api_server_that_publishes_the_old_ones_again_stops_the_end(gateway: Machine) -> None:
+    gateway.environment["PUBLISH_TIMEOUT"] = "1"
+    gateway.answer(f"get configmap {PUBLISHED}", OLD["ca"].certificate + NEW["ca"].certificate)
+    result = rotate(gateway, "forget")
+    assert result.status == 1
+    assert f"the ConfigMap {PUBLISHED} still has other CAs" in result.log
+    assert not gateway.called("annotate")
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,11 @@ def test_the_new_key_writes_and_the_others_read(make: Callable[..., Machine]) ->
         assert names(machine.read(FILE)) == ["key02", "identity"]
 
 
+def test_it_tells_what_its_api_server_knows(make: Callable[..., Machine]) -> None:
+    machine = make("key02", "identity")
+    assert machine.run("control-plane/control-plane.sh", "providers").stdout == "key02\nidentity\n"
+
+
 def test_a_key_that_this_control_plane_does_not_have_is_no_step(
     make: Callable[..., Machine],
 ) -> None:
@@ -420,6 +425,22 @@ def test_a_control_plane_that_is_about_to_go_keeps_its_secrets(gateway: Machine)
     result = rotate(gateway)
     assert result.status == 1
     assert "demo-control-plane-3 at 10.8.0.24 is not in the configuration" in result.log
+
+
+def test_a_control_plane_leaves_when_the_rotation_has_ended(gateway: Machine) -> None:
+    gateway.answer("control-plane.sh providers$", "key02\nidentity\n")
+    gateway.answer("member list", "".join(member(last) for last in (21, 22, 23, 24)))
+    result = rotate(gateway)
+    assert result.status == 0
+    assert "nothing is left to do" in result.log
+    assert steps(gateway) == []
+
+
+def test_one_that_joined_with_every_key_forgets_the_old_ones(gateway: Machine) -> None:
+    gateway.answer("control-plane.sh providers$", "key02\nidentity\n")
+    gateway.answer("debian@10.8.0.23 .*control-plane.sh providers$", "key02\nidentity\nkey1\n")
+    assert rotate(gateway).status == 0
+    assert {step for step, _ in steps(gateway)} == set(PHASES)
 
 
 def test_a_control_plane_that_is_joining_has_no_name_yet(gateway: Machine) -> None:

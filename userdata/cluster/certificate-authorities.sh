@@ -56,7 +56,20 @@ forget() {
   refuse_failed "have certificates of the old CAs"
   step "part 3 of 3: nothing accepts the old CAs"
   in_turn authorities forget
+  wait_for "${PUBLISH_TIMEOUT:-120}" "the API servers to publish the new CAs only" only_newest_published ||
+    die "the ConfigMap extension-apiserver-authentication still has other CAs. $CONTINUES"
   on_workers trust
+}
+
+# only_newest_published: servers that ask the API whom to trust, as the scheduler and metrics-server do, read
+# this. API servers only add to it; when it is gone they write what they accept now.
+only_newest_published() {
+  local name=extension-apiserver-authentication published
+  published=$(kube -n kube-system get configmap "$name" --ignore-not-found -o jsonpath='{.data.client-ca-file}') ||
+    return
+  [[ $published != "$(<"$INPUT")" ]] || return 0
+  [[ -z $published ]] || kube -n kube-system delete configmap "$name" >/dev/null
+  return 1
 }
 
 # issue_to_kubelets: those that have certificates of the new CA do nothing.

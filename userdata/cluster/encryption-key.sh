@@ -25,6 +25,10 @@ rotate() {
   local -a providers
   read -ra providers <<<"$ENCRYPTION"
   wait_for_api
+  if has_ended; then
+    log "the API servers know ${providers[*]} only: nothing is left to do"
+    return
+  fi
   refuse_other_control_planes "could not read Secrets any more"
   step "phase 1 of 3: every API server can read what ${providers[0]} encrypts"
   on_every_control_plane encrypt read "${providers[0]}"
@@ -34,6 +38,15 @@ rotate() {
     die "not every Secret is encrypted with ${providers[0]}: the reason is above. Every Secret can be read, and the next pulumi up continues"
   step "phase 3 of 3: the API servers know ${providers[*]} only"
   on_every_control_plane encrypt only "${providers[@]}"
+}
+
+# has_ended: the last phase, on every control plane. One that leaves may still be there.
+has_ended() {
+  local address known
+  for address in $CONTROL_PLANES; do
+    known=$(NODE_IP=$address on_node_script providers </dev/null | tr '\n' ' ') && [[ $known == "${providers[*]} " ]] ||
+      return 1
+  done
 }
 
 # on_every_control_plane VERB...: on all at the same time.

@@ -201,6 +201,7 @@ case $VERB in
     ;;
   approve) approve_serving_certificates || die "the API does not answer" haproxy.service ;;
   mount) mount_etcd_volume ;; # at boot, by systemd
+  providers) [[ ! -e $ENCRYPTION ]] || providers "$ENCRYPTION" ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|authorities|pod-tokens|state|reset|mount" ;;
+  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|authorities|pod-tokens|providers|state|reset|mount" ;;
 esac
