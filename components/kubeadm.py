@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from config import ports
+from config import ports, shutdown
 from config.merge import merge
 from config.models.cluster import Cluster
 from config.models.machines import Taint
@@ -175,8 +175,7 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
             "rotateCertificates": True,
             "serverTLSBootstrap": True,
             "seccompDefault": True,
-            "shutdownGracePeriod": "30s",
-            "shutdownGracePeriodCriticalPods": "10s",
+            **shutdown.defaults(over),
             "kubeReserved": _KUBE_RESERVED,
             "systemReserved": _SYSTEM_RESERVED,
             "evictionHard": _EVICTION_HARD,

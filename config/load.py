@@ -14,8 +14,7 @@ from pulumi.runtime.config import CONFIG, is_config_secret
 from config.errors import MISSING, ConfigError, Fault
 from config.models.cluster import Cluster
 from config.parse import parse
-from config.rules import cross_field_faults
-from config.rules.networks import warnings
+from config.rules import cross_field_faults, warnings
 
 PROJECT = "openstack-kubernetes"
 

@@ -116,7 +116,10 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
             """,
             _KUBEADM,
         ),
-        "node-cidr-mask-size": f"every node has a /{NODE_PREFIX} of podCidr",
+        **_each(
+            "node-cidr-mask-size node-cidr-mask-size-ipv4",
+            f"every node has a /{NODE_PREFIX} of podCidr",
+        ),
     },
     "scheduler": {
         **_each(

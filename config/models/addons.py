@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from config.base import Settings
 from config.values.kubernetes import Values, VolumeSize
 from config.values.labels import LabelValue, QualifiedName
-from config.values.network import COMMAS, LONGEST_LABEL, Cidr, DnsLabel, Url
+from config.values.network import COMMAS, LONGEST_LABEL, Cidr, DnsLabel, DnsName, Url
 from config.values.repositories import ChartRepository, ImageRegistry
 from config.values.schedule import CronSchedule, Day, Period, TimeOfDay, TimeZone
 from config.values.text import Line, Name, matches
@@ -18,6 +18,10 @@ from config.values.text import Line, Name, matches
 _SHORTEST_WINDOW = 60
 # The jobs of a CronJob have its name and 11 more characters, and must be DNS labels.
 _LONGEST_SCHEDULE = 52
+_A_DAY = matches(
+    r".*[dwy]|(2[4-9]|[3-9][0-9]|[0-9]{3,})h",
+    "must be a day (24h) at least, or VictoriaLogs does not start",
+)
 # Before the name of a cluster: the bucket's, which must be a DNS label too.
 ETCD_BUCKET = "etcd-"
 _LONGEST_OWNER = LONGEST_LABEL - len(ETCD_BUCKET)
@@ -153,12 +157,12 @@ class Monitoring(OptionalChartAddon):
 
     retention: Period = "15d"
     """Time for which metrics are kept."""
-    storage_class: DnsLabel | None = None
+    storage_class: DnsName | None = None
     """StorageClass of the volumes; by default the default class."""
     storage_size: VolumeSize = "20Gi"
     """Size of the volume of Prometheus. To enlarge it, see
     [Larger volumes](operations/monitoring.md#larger-volumes)."""
-    alertmanager: Values | None = None
+    alertmanager: Annotated[Values, Field(min_length=1)] | None = None
     """Configuration of Alertmanager (`route`, `receivers`); by default no alert is sent."""
     fleet: bool = False
     """Watch the clusters that `commands.fleet monitoring` has added: a dashboard, and
@@ -193,7 +197,7 @@ class Headlamp(OptionalChartAddon):
     """The dashboard (Headlamp). It has no permissions of its own: users log in with a token or, if
     `oidc` is set, with OpenID Connect."""
 
-    host: Name | None = None
+    host: DnsName | None = None
     """Host name at the ingress; without it, use `kubectl port-forward`."""
     scopes: Annotated[tuple[Name, ...], Field(min_length=1)] = ("openid", "profile", "email")
     """OIDC scopes to request; add `groups` if the issuer requires it."""
@@ -202,9 +206,9 @@ class Headlamp(OptionalChartAddon):
 class Logging(OptionalChartAddon):
     """Searchable logs of all pods and nodes (Fluent Bit, VictoriaLogs)."""
 
-    retention: Period = "30d"
+    retention: Annotated[Period, _A_DAY] = "30d"
     """Time for which logs are kept."""
-    storage_class: DnsLabel | None = None
+    storage_class: DnsName | None = None
     """StorageClass of the volume; by default the default class."""
     storage_size: VolumeSize = "20Gi"
     """Size of the volume. To enlarge it, see
@@ -229,10 +233,10 @@ class ObjectStore(Settings):
     clusters: tuple[_BucketOwner, ...] = ()
     """Names of clusters that get a bucket of their own, `etcd-NAME`, and a key for it. A name that
     is removed loses its key; its bucket stays."""
-    cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
+    cidrs: Annotated[tuple[Cidr, ...], COMMAS, Field(min_length=1)] | None = None
     """Networks that may reach port 7070; the default is `allowedCidrs`. Machines of other clusters
     arrive from the external address of their router."""
-    storage_class: DnsLabel | None = None
+    storage_class: DnsName | None = None
     """StorageClass of the volume; by default the default class."""
     storage_size: VolumeSize = "20Gi"
     """Size of the volume."""

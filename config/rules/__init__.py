@@ -15,3 +15,9 @@ def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[F
     for rule in RULES:
         if not rule.keys & unusable:
             yield from rule.check(cluster)
+
+
+def warnings(cluster: Cluster) -> Iterator[str]:
+    """Settings that are allowed but probably not meant."""
+    for module in (machines, networks):
+        yield from module.warnings(cluster)

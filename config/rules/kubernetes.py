@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from config import parse, reserved
+from config import parse, ports, reserved, shutdown
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 from config.rules.rule import rule
@@ -31,7 +31,10 @@ _AMOUNTS = {
 }
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
 _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
-_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|m|s|ms))+")
+_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|ms|m|s))+")
+_PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PORT_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
 @rule("kubelet")
@@ -56,6 +59,32 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
             key = f"{component}.extraArgs.{name}"
             if name in reserved.ARGUMENTS[component]:
                 yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
+
+
+@rule("apiServer")
+def _node_ports_are_those_that_are_open(cluster: Cluster) -> Iterator[Fault]:
+    name, (low, high) = "service-node-port-range", ports.NODE_PORTS
+    given = cluster.api_server.extra_args.get(name)
+    if given is None:
+        return
+    found = _PORT_RANGE.fullmatch(given)
+    if found is None or not (int(found[1]) <= low and high <= int(found[2])):
+        yield Fault(
+            f"apiServer.extraArgs.{name}",
+            given,
+            f"must include {low}-{high}, which gateways and security groups expect; remove it",
+        )
+
+
+@rule("kubeadm")
+def _errors_are_ignored_one_by_one(cluster: Cluster) -> Iterator[Fault]:
+    names = cluster.kubeadm.ignore_preflight_errors
+    if len(names) > 1 and "all" in (name.lower() for name in names):
+        yield Fault(
+            "kubeadm.ignorePreflightErrors",
+            ", ".join(names),
+            "kubeadm takes `all` only alone; remove it, or the others",
+        )
 
 
 @rule("apiServer")
@@ -106,6 +135,32 @@ def _soft_evictions_have_grace_periods(cluster: Cluster) -> Iterator[Fault]:
                 period,
                 "must be a time such as 1m30s: no kubelet starts with evictionSoft without it",
             )
+
+
+@rule("kubelet")
+def _critical_pods_have_a_part_of_the_shutdown(cluster: Cluster) -> Iterator[Fault]:
+    given = cluster.kubelet.extra_config
+    if shutdown.BY_PRIORITY in given:
+        for field in (each for each in (shutdown.PERIOD, shutdown.CRITICAL) if each in given):
+            problem = f"no kubelet starts with it and {shutdown.BY_PRIORITY}; remove one of them"
+            yield Fault(f"kubelet.extraConfig.{field}", given[field], problem)
+        return
+    wanted = {**shutdown.defaults(given), **given}
+    period, critical = (_seconds(wanted[each]) for each in (shutdown.PERIOD, shutdown.CRITICAL))
+    if period is not None and critical is not None and critical > period:
+        yield Fault(
+            f"kubelet.extraConfig.{shutdown.PERIOD}",
+            wanted[shutdown.PERIOD],
+            f"must not be shorter than {shutdown.CRITICAL}, {wanted[shutdown.CRITICAL]}, "
+            "or no kubelet starts; change one of them",
+        )
+
+
+def _seconds(duration: object) -> float | None:
+    if not isinstance(duration, str) or not _DURATION.fullmatch(duration):
+        return None
+    parts = _PART_OF_DURATION.findall(duration)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 @rule("etcd")

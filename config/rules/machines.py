@@ -19,6 +19,7 @@ from config.models.machines import (
     WorkerPoolSettings,
     WorkerSettings,
 )
+from config.rules.networks import SPECIAL
 from config.rules.rule import rule
 from config.values.network import LONGEST_LABEL
 
@@ -134,10 +135,17 @@ def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
         yield Fault(key, value, "another machine has this name; choose another name")
 
 
-@rule("hostCidr", "existingNetwork", "workerPools")
+@rule("hostCidr", "podCidr", "serviceCidr", "existingNetwork", "workerPools")
 def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     for key, value in _repeated(cluster, "address", ()):
         yield Fault(key, value, "another machine has this address")
+    of_pods = {"podCidr": cluster.pod_cidr, "serviceCidr": cluster.service_cidr}
+    for path, machine in _machines(cluster):
+        key, address = f"{path}.address", machine.address
+        if any(address in special for special in SPECIAL) or address.is_unspecified:
+            yield Fault(key, address, "is no address of a machine")
+        for network in (each for each, of in of_pods.items() if address in of):
+            yield Fault(key, address, f"is in {network} ({of_pods[network]}); change one of both")
     if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
         return
     taken = _reserved(addresses(cluster.host_cidr))
@@ -173,10 +181,28 @@ def _reserved(of: Addresses) -> dict[IPv4Address, str]:
 
 
 @rule("worker", "workerPools")
+def _taints_are_distinct(cluster: Cluster) -> Iterator[Fault]:
+    for path, pool in _pools(cluster):
+        seen = set()
+        for index, taint in enumerate(pool.taints):
+            if (taint.key, taint.effect) in seen:
+                yield Fault(
+                    f"{path}.taints[{index}]",
+                    f"{taint.key}={taint.value}:{taint.effect}",
+                    "a node has each key and effect once; remove one of them",
+                )
+            seen.add((taint.key, taint.effect))
+
+
+def _pools(cluster: Cluster) -> Iterator[tuple[str, WorkerSettings]]:
+    yield "worker", cluster.worker
+    for i, pool in enumerate(cluster.worker_pools):
+        yield f"workerPools[{i}]", pool
+
+
+@rule("worker", "workerPools")
 def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
-    pools: list[tuple[str, WorkerSettings]] = [("worker", cluster.worker)]
-    pools += [(f"workerPools[{i}]", pool) for i, pool in enumerate(cluster.worker_pools)]
-    for path, pool in pools:
+    for path, pool in _pools(cluster):
         # Of a machine that is no server of this cloud, only a person knows zone and type.
         known = isinstance(pool, WorkerPoolSettings) and pool.machines
         for label, value in pool.labels.items():
@@ -191,3 +217,12 @@ def _labels_are_not_those_of_kubernetes(cluster: Cluster) -> Iterator[Fault]:
                     "is a label that Kubernetes or this program sets by itself; use a label of "
                     "your own, such as example.org/pool, or a role, node-role.kubernetes.io/gpu",
                 )
+
+
+def warnings(cluster: Cluster) -> Iterator[str]:
+    """Return warnings about settings that are allowed but probably not meant."""
+    if cluster.ssh_user == "root":
+        yield (
+            "sshUser = root: cloud-init lets no one log in as root, unless the image says "
+            "`disable_root: false`; use the user of the image, such as debian"
+        )

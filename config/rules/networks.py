@@ -1,7 +1,7 @@
 """Rules for the networks of machines, pods and Services: their sizes, and that they are apart."""
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, ip_network
 from itertools import combinations
 
 from config import reserved
@@ -14,6 +14,11 @@ from config.rules.rule import rule
 _LARGEST_SERVICE_PREFIX = 12
 # Chosen by this program: fewer than 254 Services are soon used up, and the network is immutable.
 _SMALLEST_SERVICE_PREFIX = 24
+
+# kubeadm and the controller manager refuse more bits between podCidr and a node's part of it.
+_NODE_BITS = 16
+# Loopback, link-local (with the metadata service), multicast and reserved addresses.
+SPECIAL = [ip_network(each) for each in ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")]
 
 _NETWORKS = {"hostCidr": "host_cidr", "podCidr": "pod_cidr", "serviceCidr": "service_cidr"}
 
@@ -62,6 +67,17 @@ def _pod_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
             f"too small for {nodes} nodes, which need a /{reserved.NODE_PREFIX} each; "
             f"use a /{prefix} or larger",
         )
+    largest = reserved.NODE_PREFIX - _NODE_BITS
+    if cluster.pod_cidr.prefixlen < largest:
+        yield Fault("podCidr", cluster.pod_cidr, f"too large; use a /{largest} or smaller")
+
+
+@rule("dnsNameservers")
+def _name_servers_are_distinct(cluster: Cluster) -> Iterator[Fault]:
+    servers = cluster.dns_nameservers
+    for index, server in enumerate(servers):
+        if server in servers[:index]:
+            yield Fault(f"dnsNameservers[{index}]", server, "is there twice; remove one of them")
 
 
 @rule("serviceCidr")
@@ -79,9 +95,11 @@ def _service_cidr_has_a_fitting_size(cluster: Cluster) -> Iterator[Fault]:
 def _networks_are_unicast(cluster: Cluster) -> Iterator[Fault]:
     for key, attribute in _NETWORKS.items():
         network: IPv4Network = getattr(cluster, attribute)
-        if network.is_loopback or network.is_link_local or network.is_multicast:
+        if any(network.overlaps(special) for special in SPECIAL):
             yield Fault(
-                key, network, "is a loopback, link-local or multicast network; use a private one"
+                key,
+                network,
+                "has loopback, link-local, multicast or reserved addresses; use a private network",
             )
 
 
@@ -96,6 +114,11 @@ def _prefix_for(count: int, of: int) -> int:
 
 def warnings(cluster: Cluster) -> Iterator[str]:
     """Return warnings about settings that are allowed but probably not meant."""
+    if cluster.dns_nameservers and cluster.existing_network is not None:
+        yield (
+            f"dnsNameservers = {', '.join(map(str, cluster.dns_nameservers))}: the subnet of "
+            "existingNetwork has its own, and keeps them; remove dnsNameservers"
+        )
     for key, attribute in _NETWORKS.items():
         network: IPv4Network = getattr(cluster, attribute)
         if network.is_global:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from config.values.text import Line, Name, matches
+from config.values.text import Line, matches
 
 # RFC 1123: the length of a host name's part, and so of the name of a server, a node or a pool.
 LONGEST_LABEL = 63
+_LABEL = rf"[a-z0-9]([-a-z0-9]{{0,{LONGEST_LABEL - 2}}}[a-z0-9])?"
 
 
 def _network(value: object) -> object:
@@ -53,13 +54,26 @@ Address = Annotated[ipaddress.IPv4Address, BeforeValidator(_address)]
 DnsLabel = Annotated[
     str,
     matches(
-        rf"[a-z0-9]([-a-z0-9]{{0,{LONGEST_LABEL - 2}}}[a-z0-9])?",
+        _LABEL,
         "must be a DNS label: lower-case letters, digits and '-', "
         f"starting and ending with a letter or digit, at most {LONGEST_LABEL} characters",
     ),
 ]
+_is_dns_name = matches(
+    rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*",
+    "must be a DNS name such as example.org, in lower case",
+)
+DnsName = Annotated[str, _is_dns_name]
+
+
+def _without_dot(zone: object) -> object:
+    return zone.rstrip(".") if isinstance(zone, str) else zone
+
+
 # Designate's names of zones end with a dot, and its clients look for exactly that name.
-DnsZone = Annotated[Name, AfterValidator(lambda zone: f"{zone.rstrip('.')}.")]
+DnsZone = Annotated[
+    str, BeforeValidator(_without_dot), _is_dns_name, AfterValidator(lambda zone: f"{zone}.")
+]
 Host = Annotated[
     str,
     matches(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?", "must be a host name or an address"),

@@ -8,6 +8,20 @@ from pydantic import AfterValidator
 from config.values.text import matches
 
 _FIELD = r"[0-9A-Za-z*?/,-]+"
+# The numbers that Kubernetes takes: minute, hour, day of the month, month, day of the week.
+_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+
+
+def _in_range(schedule: str) -> str:
+    for text, (low, high) in zip(schedule.split(), _RANGES, strict=False):
+        for part in text.split(","):
+            values, slash, step = part.partition("/")
+            numbers = [int(each) for each in values.split("-") if each.isdigit()]
+            if any(not low <= each <= high for each in numbers):
+                raise ValueError(f"{text} is not within {low} to {high}")
+            if slash and not int(step if step.isdigit() else 0):
+                raise ValueError(f"{text} needs a number after '/', 1 or more")
+    return schedule
 
 
 def _time_zone(name: str) -> str:
@@ -27,6 +41,7 @@ CronSchedule = Annotated[
         rf"@(yearly|monthly|weekly|daily|hourly)|{_FIELD}( {_FIELD}){{4}}",
         "must be a cron schedule of five fields, such as '30 2 * * *', or @daily",
     ),
+    AfterValidator(_in_range),
 ]
 TimeOfDay = Annotated[
     str, matches(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", "must be a time of day such as 03:30")

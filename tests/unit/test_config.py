@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.kubernetes_version import version_change_faults
 from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
-from config.rules.networks import warnings
+from config.rules import warnings
 from config.values import schedule
 
 LEAST: dict[str, Any] = {
@@ -21,6 +21,20 @@ LEAST: dict[str, Any] = {
     "flavor": "m1.medium",
 }
 MACHINE = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
+TAINT = {"key": "gpu", "effect": "NoSchedule"}
+BY_PRIORITY = {
+    "shutdownGracePeriodByPodPriority": [{"priority": 0, "shutdownGracePeriodSeconds": 10}]
+}
+
+
+def metal(address: str) -> dict[str, Any]:
+    """A pool of one machine that exists already."""
+    return {"name": "metal", "machines": [{**MACHINE, "address": address}]}
+
+
+def scheduled(schedule: str) -> dict[str, Any]:
+    """Add-ons with a schedule of volume snapshots."""
+    return {"addons": {"snapshots": {"schedules": [{"name": "night", "schedule": schedule}]}}}
 
 
 def cluster(**more: object) -> Cluster:
@@ -121,9 +135,16 @@ def test_only_a_person_knows_the_zone_of_a_machine_that_exists_already() -> None
             {"podCidr": "172.0.0.0/8", "serviceCidr": "30.0.0.0/16"},
             ["podCidr = 172.0.0.0/8: these", "serviceCidr = 30.0.0.0/16: these"],
         ),
+        ({"sshUser": "root"}, ["sshUser = root: cloud-init lets no one log in as root"]),
+        (
+            {"dnsNameservers": "9.9.9.9", "existingNetwork": {"network": "a", "subnet": "b"}},
+            ["dnsNameservers = 9.9.9.9: the subnet of existingNetwork has its own"],
+        ),
     ],
 )
-def test_public_networks_are_only_warned_of(raw: dict[str, Any], warned: list[str]) -> None:
+def test_what_is_probably_not_meant_is_only_warned_of(
+    raw: dict[str, Any], warned: list[str]
+) -> None:
     lines = list(warnings(cluster(**raw)))
     assert len(lines) == len(warned)
     assert all(line.startswith(start) for line, start in zip(lines, warned, strict=True))
@@ -185,7 +206,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"dnsNameservers": ["dns"]}, "dnsNameservers[0] = dns: must be an IPv4 address"),
         ({"hostCidr": "10.8.0.7/24"}, "has host bits set; the network is 10.8.0.0/24"),
         ({"hostCidr": "10.8.0.0/27"}, "hostCidr = 10.8.0.0/27: too small; use a /26 or larger"),
-        ({"hostCidr": "169.254.0.0/20"}, "is a loopback, link-local or multicast network"),
+        (
+            {"hostCidr": "169.254.0.0/20"},
+            "has loopback, link-local, multicast or reserved addresses",
+        ),
         (
             {"hostCidr": "10.8.0.0/26", "workerCount": 60},
             "has room for 28 workers, but 60 are configured; use a /25",
@@ -193,6 +217,54 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"podCidr": "10.96.0.0/12"}, "podCidr = 10.96.0.0/12: overlaps serviceCidr"),
         ({"hostCidr": "10.96.8.0/24"}, "hostCidr = 10.96.8.0/24: overlaps serviceCidr"),
         ({"serviceCidr": "10.96.0.0/28"}, "must be between a /12 and a /24"),
+        (
+            {"podCidr": "12.0.0.0/6", "hostCidr": "192.168.0.0/22", "serviceCidr": "172.16.0.0/16"},
+            "podCidr = 12.0.0.0/6: too large; use a /8 or smaller",
+        ),
+        ({"hostCidr": "126.0.0.0/7"}, "hostCidr = 126.0.0.0/7: has loopback, link-local"),
+        ({"dnsNameservers": ["9.9.9.9", "9.9.9.9"]}, "dnsNameservers[1] = 9.9.9.9: is there twice"),
+        (
+            {"worker": {"taints": [{**TAINT, "value": "x"}, {**TAINT, "value": "y"}]}},
+            "worker.taints[1] = gpu=y:NoSchedule: a node has each key and effect once",
+        ),
+        (
+            {"workerPools": [metal("10.244.3.4")]},
+            ".address = 10.244.3.4: is in podCidr (10.244.0.0",
+        ),
+        ({"workerPools": [metal("10.96.0.1")]}, ".address = 10.96.0.1: is in serviceCidr (10.96.0"),
+        ({"workerPools": [metal("127.0.0.1")]}, ".address = 127.0.0.1: is no address of a machine"),
+        ({"workerPools": [metal("0.0.0.0")]}, ".address = 0.0.0.0: is no address of a machine"),
+        (
+            {"kubelet": {"extraConfig": {"shutdownGracePeriod": "5s"}}},
+            "must not be shorter than shutdownGracePeriodCriticalPods, 10s, or no kubelet starts",
+        ),
+        (
+            {"kubelet": {"extraConfig": {**BY_PRIORITY, "shutdownGracePeriod": "1m"}}},
+            "no kubelet starts with it and shutdownGracePeriodByPodPriority",
+        ),
+        (
+            {"apiServer": {"extraArgs": {"service-node-port-range": "20000-22767"}}},
+            "must include 30000-32767, which gateways and security groups expect",
+        ),
+        (
+            {"controllerManager": {"extraArgs": {"node-cidr-mask-size-ipv4": "26"}}},
+            "every node has a /24 of podCidr; remove it",
+        ),
+        (
+            {"kubeadm": {"ignorePreflightErrors": ["all", "NumCPU"]}},
+            "kubeadm.ignorePreflightErrors = all, NumCPU: kubeadm takes `all` only alone",
+        ),
+        ({"dns": {"zone": "my_zone.example.org"}}, "dns.zone = my_zone.example.org: must be a DNS"),
+        (
+            {"addons": {"headlamp": {"host": "https://dash.example.org"}}},
+            "addons.headlamp.host = https://dash.example.org: must be a DNS name such as",
+        ),
+        ({"addons": {"logging": {"retention": "12h"}}}, "= 12h: must be a day (24h) at least"),
+        ({"addons": {"objectStore": {"cidrs": []}}}, "addons.objectStore.cidrs = []: must have"),
+        ({"addons": {"monitoring": {"alertmanager": {}}}}, "addons.monitoring.alertmanager = {}: "),
+        (scheduled("61 2 * * *"), "].schedule = 61 2 * * *: 61 is not within 0 to 59"),
+        (scheduled("0 2 * * 1-7"), "1-7 is not within 0 to 6"),
+        (scheduled("*/0 * * * *"), "*/0 needs a number after '/', 1 or more"),
         (
             {"workerCount": 500},
             "too small for 503 nodes, which need a /24 each; use a /15 or larger",
@@ -611,3 +683,19 @@ class TestBackup:
         assert told(backup={"restore": "demo-1/x.db.gz"}) == [
             "backup.restore = demo-1/x.db.gz: needs a bucket; set backup.bucket too"
         ]
+
+
+@pytest.mark.parametrize("schedule", ["*/15 9-17 * * MON-FRI", "0 2 1,15 * 0", "@weekly"])
+def test_what_kubernetes_takes_as_a_schedule_is_taken(schedule: str) -> None:
+    [made] = cluster(**scheduled(schedule)).addons.snapshots.schedules
+    assert made.schedule == schedule
+
+
+def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
+    made = cluster(
+        dns={"zone": "k8s.example.org."},
+        apiServer={"extraArgs": {"service-node-port-range": "20000-32767"}},
+        addons={"logging": {"storageClass": "fast.ssd", "retention": "24h"}},
+    )
+    assert made.dns
+    assert made.dns.zone == "k8s.example.org."

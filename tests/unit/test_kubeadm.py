@@ -160,6 +160,13 @@ def test_extra_kubelet_settings_win_and_the_rest_stays() -> None:
     assert kubelet["seccompDefault"] is True
 
 
+def test_shutdown_times_by_priority_take_the_place_of_the_programs_own() -> None:
+    field = "shutdownGracePeriodByPodPriority"
+    own = {field: [{"priority": 0, "shutdownGracePeriodSeconds": 10}]}
+    kubelet = documents(init_file(kubelet={"extraConfig": own}))["KubeletConfiguration"]
+    assert {name for name in kubelet if name.startswith("shutdown")} == {field}
+
+
 @pytest.mark.parametrize("component", ["apiServer", "controllerManager", "scheduler"])
 def test_a_component_has_the_arguments_of_the_user_next_to_its_own(component: str) -> None:
     own = {"extraArgs": {"v": 4, "profiling": True}}
