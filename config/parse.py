@@ -65,7 +65,7 @@ def _fault(model: type[BaseModel], detail: ErrorDetails) -> Fault:
         case "value_error":
             return Fault(key, detail["input"], detail["msg"].removeprefix("Value error, "))
         case _:
-            message = re.sub(r"^(Input|String|Tuple|List|Value) should ", "must ", detail["msg"])
+            message = re.sub(r"^(Input|String|Tuple|List|Dictionary|Value) should ", "must ", detail["msg"])
             return Fault(key, detail["input"], message)
 
 

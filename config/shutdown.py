@@ -9,4 +9,4 @@ _DEFAULTS: Mapping[str, str] = {PERIOD: "30s", CRITICAL: "10s"}
 
 def defaults(extra_config: Mapping[str, object]) -> Mapping[str, str]:
     """The program's own, unless `kubelet.extraConfig` says it in the other way."""
-    return {} if BY_PRIORITY in extra_config else _DEFAULTS
+    return {} if extra_config.get(BY_PRIORITY) else _DEFAULTS

@@ -102,6 +102,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for _ in range(arguments.runs):
         for contestant in chosen:
             done: dict[str, Step] = {}
+            version = results.version(checkouts.get(contestant, PROJECT))
             busy = os.getloadavg()[0]
             try:
                 with console.step(contestant):
@@ -109,7 +110,7 @@ def main(words: Sequence[str] | None = None) -> None:
             finally:
                 if done:
                     run = Run(
-                        version=results.version(checkouts.get(contestant, PROJECT)),
+                        version=version,
                         day=str(datetime.now(UTC).date()),
                         load=busy,
                         steps=done,

@@ -30,11 +30,11 @@ class Run:
 
 
 def load(file: Path = FILE) -> dict[str, list[Run]]:
-    """Contestant -> its runs, oldest first."""
+    """Contestant -> its runs, oldest first; without those that an earlier release has kept."""
     if not file.exists():
         return {}
     return {
-        contestant: [_read(run) for run in runs]
+        contestant: [_read(run) for run in runs if "steps" in run]
         for contestant, runs in json.loads(file.read_text()).items()
     }
 

@@ -33,8 +33,9 @@ _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
 _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
 _DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|ms|m|s))+")
 _PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PORT_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+_MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+# Both forms that the API server takes: the last port, or their number.
+_PORT_RANGE = re.compile(r"([0-9]{1,5})([-+])([0-9]{1,5})")
 
 
 @rule("kubelet")
@@ -61,28 +62,33 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
                 yield Fault(key, value, f"{reserved.ARGUMENTS[component][name]}; remove it")
 
 
-@rule("apiServer")
-def _node_ports_are_those_that_are_open(cluster: Cluster) -> Iterator[Fault]:
-    name, (low, high) = "service-node-port-range", ports.NODE_PORTS
-    given = cluster.api_server.extra_args.get(name)
-    if given is None:
+@rule("apiServer", "addons")
+def _node_ports_of_gateways_are_in_range(cluster: Cluster) -> Iterator[Fault]:
+    name, addons = "service-node-port-range", cluster.addons
+    given = cluster.api_server.extra_args.get(name, "")
+    if (found := _PORT_RANGE.fullmatch(given)) is None:
         return
-    found = _PORT_RANGE.fullmatch(given)
-    if found is None or not (int(found[1]) <= low and high <= int(found[2])):
+    low = int(found[1])
+    high = int(found[3]) + (low if found[2] == "+" else 0)
+    wanted = {
+        **dict.fromkeys((ports.INGRESS_HTTP, ports.INGRESS_HTTPS), addons.ingress.enabled),
+        ports.OBJECT_STORE_NODE_PORT: addons.object_store.enabled,
+    }
+    for port in (port for port, needed in wanted.items() if needed and not low <= port <= high):
         yield Fault(
             f"apiServer.extraArgs.{name}",
             given,
-            f"must include {low}-{high}, which gateways and security groups expect; remove it",
+            f"must include {port}, to which gateways forward; remove it",
         )
 
 
 @rule("kubeadm")
 def _errors_are_ignored_one_by_one(cluster: Cluster) -> Iterator[Fault]:
-    names = cluster.kubeadm.ignore_preflight_errors
-    if len(names) > 1 and "all" in (name.lower() for name in names):
+    names = {name.lower() for name in cluster.kubeadm.ignore_preflight_errors}
+    if len(names) > 1 and "all" in names:
         yield Fault(
             "kubeadm.ignorePreflightErrors",
-            ", ".join(names),
+            ", ".join(cluster.kubeadm.ignore_preflight_errors),
             "kubeadm takes `all` only alone; remove it, or the others",
         )
 
@@ -140,13 +146,18 @@ def _soft_evictions_have_grace_periods(cluster: Cluster) -> Iterator[Fault]:
 @rule("kubelet")
 def _critical_pods_have_a_part_of_the_shutdown(cluster: Cluster) -> Iterator[Fault]:
     given = cluster.kubelet.extra_config
-    if shutdown.BY_PRIORITY in given:
-        for field in (each for each in (shutdown.PERIOD, shutdown.CRITICAL) if each in given):
-            problem = f"no kubelet starts with it and {shutdown.BY_PRIORITY}; remove one of them"
-            yield Fault(f"kubelet.extraConfig.{field}", given[field], problem)
+    if given.get(shutdown.BY_PRIORITY):
+        for field in (shutdown.PERIOD, shutdown.CRITICAL):
+            if _milliseconds(given.get(field)):
+                problem = (
+                    f"no kubelet starts with it and {shutdown.BY_PRIORITY}; remove one of them"
+                )
+                yield Fault(f"kubelet.extraConfig.{field}", given[field], problem)
         return
     wanted = {**shutdown.defaults(given), **given}
-    period, critical = (_seconds(wanted[each]) for each in (shutdown.PERIOD, shutdown.CRITICAL))
+    period, critical = (
+        _milliseconds(wanted[each]) for each in (shutdown.PERIOD, shutdown.CRITICAL)
+    )
     if period is not None and critical is not None and critical > period:
         yield Fault(
             f"kubelet.extraConfig.{shutdown.PERIOD}",
@@ -156,11 +167,11 @@ def _critical_pods_have_a_part_of_the_shutdown(cluster: Cluster) -> Iterator[Fau
         )
 
 
-def _seconds(duration: object) -> float | None:
+def _milliseconds(duration: object) -> int | None:
     if not isinstance(duration, str) or not _DURATION.fullmatch(duration):
         return None
     parts = _PART_OF_DURATION.findall(duration)
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return sum(round(float(number) * _MILLISECONDS[unit]) for number, unit in parts)
 
 
 @rule("etcd")

@@ -145,7 +145,7 @@ def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
         if any(address in special for special in SPECIAL) or address.is_unspecified:
             yield Fault(key, address, "is no address of a machine")
         for network in (each for each, of in of_pods.items() if address in of):
-            yield Fault(key, address, f"is in {network} ({of_pods[network]}); change one of both")
+            yield Fault(key, address, f"is in {network} ({of_pods[network]}); change one of them")
     if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
         return
     taken = _reserved(addresses(cluster.host_cidr))

@@ -17,8 +17,11 @@ _SMALLEST_SERVICE_PREFIX = 24
 
 # kubeadm and the controller manager refuse more bits between podCidr and a node's part of it.
 _NODE_BITS = 16
-# Loopback, link-local (with the metadata service), multicast and reserved addresses.
-SPECIAL = [ip_network(each) for each in ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")]
+# Loopback, link-local (with the metadata service), multicast, and the broadcast address.
+SPECIAL = [
+    ip_network(each)
+    for each in ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")
+]
 
 _NETWORKS = {"hostCidr": "host_cidr", "podCidr": "pod_cidr", "serviceCidr": "service_cidr"}
 
@@ -72,9 +75,9 @@ def _pod_cidr_is_large_enough(cluster: Cluster) -> Iterator[Fault]:
         yield Fault("podCidr", cluster.pod_cidr, f"too large; use a /{largest} or smaller")
 
 
-@rule("dnsNameservers")
+@rule("dnsNameservers", "existingNetwork")
 def _name_servers_are_distinct(cluster: Cluster) -> Iterator[Fault]:
-    servers = cluster.dns_nameservers
+    servers = cluster.dns_nameservers if cluster.existing_network is None else ()
     for index, server in enumerate(servers):
         if server in servers[:index]:
             yield Fault(f"dnsNameservers[{index}]", server, "is there twice; remove one of them")
@@ -99,7 +102,7 @@ def _networks_are_unicast(cluster: Cluster) -> Iterator[Fault]:
             yield Fault(
                 key,
                 network,
-                "has loopback, link-local, multicast or reserved addresses; use a private network",
+                "has loopback, link-local or multicast addresses; use a private network",
             )
 
 

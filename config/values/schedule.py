@@ -1,5 +1,6 @@
 """Times, periods and schedules of add-ons."""
 
+import re
 from typing import Annotated, Literal
 from zoneinfo import available_timezones
 
@@ -8,6 +9,7 @@ from pydantic import AfterValidator
 from config.values.text import matches
 
 _FIELD = r"[0-9A-Za-z*?/,-]+"
+_STEP = re.compile(r"0*[1-9][0-9]*")
 # The numbers that Kubernetes takes: minute, hour, day of the month, month, day of the week.
 _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
@@ -16,10 +18,10 @@ def _in_range(schedule: str) -> str:
     for text, (low, high) in zip(schedule.split(), _RANGES, strict=False):
         for part in text.split(","):
             values, slash, step = part.partition("/")
-            numbers = [int(each) for each in values.split("-") if each.isdigit()]
-            if any(not low <= each <= high for each in numbers):
+            numbers = [each.lstrip("0") or "0" for each in values.split("-") if each.isdigit()]
+            if any(len(each) > 2 or not low <= int(each) <= high for each in numbers):
                 raise ValueError(f"{text} is not within {low} to {high}")
-            if slash and not int(step if step.isdigit() else 0):
+            if slash and not _STEP.fullmatch(step):
                 raise ValueError(f"{text} needs a number after '/', 1 or more")
     return schedule
 

