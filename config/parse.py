@@ -15,6 +15,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # What Pulumi's property paths take without quotes.
 _PLAIN_PART = re.compile(r"[^.\[\]\"]+")
+# What pydantic's sentences begin with; the key takes its place.
+_SUBJECT = re.compile(r"^(Input|String|Tuple|List|Dictionary|Value) should ")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def _fault(model: type[BaseModel], detail: ErrorDetails) -> Fault:
         case "value_error":
             return Fault(key, detail["input"], detail["msg"].removeprefix("Value error, "))
         case _:
-            message = re.sub(r"^(Input|String|Tuple|List|Dictionary|Value) should ", "must ", detail["msg"])
+            message = _SUBJECT.sub("must ", detail["msg"])
             return Fault(key, detail["input"], message)
 
 

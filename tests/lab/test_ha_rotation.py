@@ -233,6 +233,9 @@ def test_then_nothing_accepts_the_old_authorities(
         for name in ("ca", "front-proxy-ca", "etcd/ca"):
             assert cluster.ssh(node, f"sudo grep -c BEGIN {PKI}/{name}.crt").strip() == "1"
     assert cluster.ssh(NODES[-1], f"sudo grep -c BEGIN {PKI}/ca.crt").strip() == "1"
+    # The scheduler and metrics-server trust what this says.
+    published = ("-n", "kube-system", "get", "configmap", "extension-apiserver-authentication")
+    assert cluster.kubectl(*published, "-o", "jsonpath={.data.client-ca-file}").count("BEGIN") == 1
     assert pods(cluster) == before
     assert poll.longest < 3, poll.longest
     assert cluster.up() == {}
@@ -259,3 +262,9 @@ def test_killed_rotations_continue(cluster: Cluster, seed: int) -> None:
     assert issuers(cluster) == of(3)
     assert cluster.nodes() == dict.fromkeys(NODES, True)
     cluster.wait_for_pods(180)
+
+
+def test_control_planes_leave_after_the_rotations(cluster: Cluster) -> None:
+    cluster.up(controlPlaneCount=1)
+    assert cluster.nodes() == dict.fromkeys([CONTROL_PLANES[0], *NODES[-2:]], True)
+    assert cluster.up() == {}

@@ -264,7 +264,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         ({"addons": {"logging": {"retention": "12h"}}}, "= 12h: must be a day (24h) at least"),
         ({"addons": {"objectStore": {"cidrs": []}}}, "addons.objectStore.cidrs = []: must have"),
-        ({"addons": {"monitoring": {"alertmanager": {}}}}, "addons.monitoring.alertmanager = {}: must have"),
+        (
+            {"addons": {"monitoring": {"alertmanager": {}}}},
+            "addons.monitoring.alertmanager = {}: must have",
+        ),
         (scheduled("61 2 * * *"), "].schedule = 61 2 * * *: 61 is not within 0 to 59"),
         (scheduled("0 2 * * 1-7"), "1-7 is not within 0 to 6"),
         (scheduled("*/0 * * * *"), "*/0 needs a number after '/', 1 or more"),
