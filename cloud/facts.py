@@ -66,6 +66,9 @@ class Subnet:
     router: IPv4Address | None = None
     pools: tuple[tuple[IPv4Address, IPv4Address], ...] = ()
     """First and last address of each allocation pool."""
+    routed: bool | None = None
+    """True if a router of Neutron has an interface in it; None in a network of another project,
+    whose ports this one does not see."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from cloud.login import CloudLogin, connect
 from cloud.roles import roles
 from config import immutable
 from config.models.cluster import Cluster
+from config.models.network import ExistingNetwork
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -23,6 +24,9 @@ Warn = Callable[[str], None]
 PartialFacts = dict[str, Any]
 
 _OPTIONAL_SERVICES = ("block-storage", "dns", "load-balancer")
+
+# Owners of a router's ports in the subnets that it connects; its port outside has another one.
+_ROUTER_INTERFACES = ("network:router_interface", "network:ha_router_replicated_interface")
 
 # What the cluster has of a quota is in these fields, which come with another answer than the quota.
 _COUNTED_IN = {
@@ -160,32 +164,18 @@ def _images(cloud: Connection, cluster: Cluster) -> PartialFacts:
 
 
 def _networks(cloud: Connection, cluster: Cluster) -> PartialFacts:
-    existing = cluster.existing_network
-    subnets: Iterable[Any] = () if existing is None else cloud.network.subnets(ip_version=4)
+    networks = tuple(
+        facts.CloudNetwork(
+            id=each.id,
+            name=each.name,
+            external=bool(each.is_router_external),
+            foreign=each.project_id != cloud.current_project_id,
+        )
+        for each in cloud.network.networks()
+    )
     return {
-        "networks": tuple(
-            facts.CloudNetwork(
-                id=each.id,
-                name=each.name,
-                external=bool(each.is_router_external),
-                foreign=each.project_id != cloud.current_project_id,
-            )
-            for each in cloud.network.networks()
-        ),
-        "subnets": tuple(
-            facts.Subnet(
-                id=each.id,
-                name=each.name,
-                network_id=each.network_id,
-                cidr=IPv4Network(each.cidr),
-                router=IPv4Address(each.gateway_ip) if each.gateway_ip else None,
-                pools=tuple(
-                    (IPv4Address(pool["start"]), IPv4Address(pool["end"]))
-                    for pool in each.allocation_pools
-                ),
-            )
-            for each in subnets
-        ),
+        "networks": networks,
+        "subnets": _subnets(cloud, cluster.existing_network, networks),
         "routers": frozenset(
             each.name for each in cloud.network.routers(project_id=cloud.current_project_id)
         ),
@@ -195,6 +185,36 @@ def _networks(cloud: Connection, cluster: Cluster) -> PartialFacts:
             if each.name.startswith(_prefix(cluster))
         },
     }
+
+
+def _subnets(
+    cloud: Connection, existing: ExistingNetwork | None, networks: Iterable[facts.CloudNetwork]
+) -> tuple[facts.Subnet, ...]:
+    if existing is None:
+        return ()
+    own = {each.id for each in networks if each.name == existing.network and not each.foreign}
+    routed = {
+        ip["subnet_id"]
+        for network in own
+        for port in cloud.network.ports(network_id=network, fields=["device_owner", "fixed_ips"])
+        if port.device_owner.startswith(_ROUTER_INTERFACES)
+        for ip in port.fixed_ips
+    }
+    return tuple(
+        facts.Subnet(
+            id=each.id,
+            name=each.name,
+            network_id=each.network_id,
+            cidr=IPv4Network(each.cidr),
+            router=IPv4Address(each.gateway_ip) if each.gateway_ip else None,
+            pools=tuple(
+                (IPv4Address(pool["start"]), IPv4Address(pool["end"]))
+                for pool in each.allocation_pools
+            ),
+            routed=each.id in routed if each.network_id in own else None,
+        )
+        for each in cloud.network.subnets(ip_version=4)
+    )
 
 
 def _ports(cloud: Connection, cluster: Cluster) -> PartialFacts:

@@ -84,6 +84,13 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         if each.name == wanted.subnet or is_new(cluster, facts):
             yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
+        if subnet.routed is False:
+            yield Fault(
+                "existingNetwork.subnet",
+                wanted.subnet,
+                "has no router, so no floating IP can lead into it; connect it to "
+                f"{cluster.external_network} (`openstack router add subnet`)",
+            )
         yield from _addresses_are_free(subnet, cluster, facts)
 
 

@@ -55,8 +55,8 @@ class Cluster(Settings):
     """Name of the cluster, and the first part of every machine's name; the default is the name of
     the stack. It cannot be changed while the cluster exists."""
     kubernetes_version: KubernetesVersion = versions.KUBERNETES_VERSION
-    """Kubernetes version, with the `v`. Upgrade one minor version at a time; a downgrade is
-    refused."""
+    """Kubernetes version, with the `v`: 1.35, 1.36 or 1.37. Upgrade one minor version at a time; a
+    downgrade is refused."""
     control_plane_count: ControlPlaneCount = 3
     """Number of control planes: 1, 3 or 5. With 3 the cluster survives the loss of one, with 5 of
     two."""

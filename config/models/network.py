@@ -11,7 +11,9 @@ class ExistingNetwork(Settings):
     network: Name
     """Name of the network."""
     subnet: Name
-    """Name of the subnet; it must contain `hostCidr`."""
+    """Name of the subnet. It must contain `hostCidr`, and have a router to `externalNetwork`. The
+    VIP, gateways and control planes take addresses at the start of `hostCidr`, which must be
+    outside of the subnet's allocation pools; workers get theirs from the pools."""
 
 
 class Dns(Settings):

@@ -31,8 +31,8 @@ _AMOUNTS = {
 }
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
 _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
-_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(h|ms|m|s))+")
 _PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_DURATION = re.compile(f"(?:{_PART_OF_DURATION.pattern})+")
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 # Both forms that the API server takes: the last port, or their number.
 _PORT_RANGE = re.compile(r"([0-9]{1,5})([-+])([0-9]{1,5})")

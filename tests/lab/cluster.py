@@ -171,6 +171,17 @@ class Cluster:
         listed = openstack("server", "list", "--name", f"^{self.name}-")
         return {server["Name"]: server["ID"] for server in listed}
 
+    def stop(self, *servers: str) -> None:
+        """Stop servers, and wait until they are off."""
+        run("openstack", "server", "stop", *servers)
+
+        def off() -> bool:
+            listed = openstack("server", "list", "--name", f"^{self.name}-")
+            states = {server["Name"]: server["Status"] for server in listed}
+            return all(states[server] == "SHUTOFF" for server in servers)
+
+        until(off, f"the end of {', '.join(servers)}", 180)
+
     def nodes(self) -> dict[str, bool]:
         """Name -> Ready of the cluster's nodes."""
         listed = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]

@@ -91,14 +91,9 @@ def _stopped(role: str, dice: random.Random) -> Fault:
     machine, seconds = _machine(dice, role), dice.randint(20, 90)
 
     def happen(cluster: Cluster) -> None:
-        server = openstack("server", "show", f"{cluster.name}-{machine}")["id"]
-
-        def off() -> bool:
-            return bool(openstack("server", "show", server)["status"] == "SHUTOFF")
-
-        run("openstack", "server", "stop", server)
+        server = f"{cluster.name}-{machine}"
         try:
-            until(off, "the end of the server", 180)
+            cluster.stop(server)
             time.sleep(seconds)
         finally:
             _again("openstack", "server", "start", server)

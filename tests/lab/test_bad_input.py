@@ -56,6 +56,16 @@ def taken_address() -> Iterator[str]:
     run("openstack", "network", "delete", "someone")
 
 
+@pytest.fixture
+def without_router() -> Iterator[str]:
+    """A network with a subnet of the same name, which nothing connects."""
+    name = "island"
+    run("openstack", "network", "create", name)
+    run("openstack", "subnet", "create", name, "--network", name, "--subnet-range", "10.98.0.0/24")
+    yield name
+    run("openstack", "network", "delete", name)
+
+
 def refusal(stack: Cluster, **bad: Any) -> str:
     """Return the error of a preview with these keys, which are then reset."""
     good = settings.cluster(image=IMAGE)
@@ -100,6 +110,14 @@ def test_a_floating_ip_that_is_in_use_is_refused(stack: Cluster, taken_address: 
     error = refusal(stack, floatingIp=taken_address)
     assert taken_address in error
     assert "floatingIp" in error
+
+
+def test_an_existing_subnet_without_a_router_is_refused(
+    stack: Cluster, without_router: str
+) -> None:
+    existing = {"network": without_router, "subnet": without_router}
+    error = refusal(stack, existingNetwork=existing)
+    assert f"existingNetwork.subnet = {without_router}: has no router" in error
 
 
 def test_nothing_was_created(stack: Cluster) -> None:

@@ -11,7 +11,7 @@ from lab import image, settings
 from lab.cloud import layout
 from lab.image import glance, node, versions
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, openstack, run
+from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, run
 from tests.lab.gateways import Gateway
 from tests.lab.poll import Poll
 from tests.lab.traffic import crash, longest_silence
@@ -190,14 +190,7 @@ def test_a_gateway_leaves_and_returns_and_two_are_never_active(cluster: Cluster)
 def test_gateways_that_are_all_dead_are_replaced_by_one_update(cluster: Cluster) -> None:
     before = cluster.servers()
     gateways = ["ha-gateway-0", "ha-gateway-1"]
-    for name in gateways:
-        run("openstack", "server", "stop", name)
-
-    def dead() -> bool:
-        servers = openstack("server", "list", "--name", "^ha-gateway-")
-        return {server["Status"] for server in servers} == {"SHUTOFF"}
-
-    until(dead, "the end of both gateways", 120)
+    cluster.stop(*gateways)
     cluster.up(*(flag for name in gateways for flag in ("--replace", f"**:Instance::{name}")))
     after = cluster.servers()
     assert {name for name in before if before[name] != after[name]} == set(gateways)

@@ -488,6 +488,11 @@ class TestExistingNetwork:
     def test_addresses_outside_of_the_allocation_pools_are_accepted(self) -> None:
         assert self.told() == []
 
+    def test_a_subnet_without_a_router_is_refused(self) -> None:
+        [line] = self.told(routed=False)
+        assert line.startswith("existingNetwork.subnet = tenant-v4: has no router")
+        assert self.told(routed=True) == []
+
     def test_the_machines_must_be_in_the_subnet(self) -> None:
         assert (
             "must lie in the subnet tenant-v4, which is 192.168.0.0/24"

@@ -7,6 +7,9 @@ import pytest
 import yaml
 
 import versions
+from cloud.facts import Facts
+from cloud.quotas import needs
+from config import rules
 from config.load import PROJECT, load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,6 +29,25 @@ def values(path: Path) -> dict[str, Any]:
 def test_an_example_loads(path: Path) -> None:
     stack = path.name.split(".")[1]
     assert load(values(path), stack).cluster_name == stack
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_gives_no_warning(path: Path) -> None:
+    assert list(rules.warnings(load(values(path), "demo"))) == []
+
+
+@pytest.mark.parametrize("name", ["small", "ha"])
+def test_the_quotas_that_an_example_needs_are_documented(name: str) -> None:
+    file = f"Pulumi.{name}.yaml"
+    wanted = needs(load(values(ROOT / "examples" / file), name), Facts())
+    columns = ("instances", "ports", "volumes", "gigabytes", "serverGroups", "securityGroups")
+    [row] = [
+        line
+        for line in (ROOT / "docs/requirements.md").read_text().splitlines()
+        if line.startswith(f"| [{file}]")
+    ]
+    cells = [cell.strip().removesuffix(" GiB") for cell in row.split("|")[2:-1]]
+    assert cells == [str(wanted[each]) for each in (*columns, "securityGroupRules")]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

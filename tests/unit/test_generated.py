@@ -1,11 +1,13 @@
 """The generated files are current, and what they suggest works."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import versions
 from config.load import PROJECT, load
 from config.models.cluster import Cluster
 from docs.generate import FILES, ROOT
@@ -57,6 +59,11 @@ def test_each_key_of_the_example_can_be_uncommented(key: str) -> None:
     raw = stack_file(key)
     assert key in raw
     load(raw, "demo")
+
+
+def test_the_accepted_versions_of_kubernetes_are_documented() -> None:
+    [key] = [key for key in keys() if key.path == "kubernetesVersion"]
+    assert re.findall(r"\b1\.[0-9]+\b", key.description) == list(versions.KUBERNETES_MINORS)
 
 
 def test_every_key_is_described() -> None:
