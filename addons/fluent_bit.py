@@ -5,6 +5,7 @@ from typing import Any
 
 import versions
 from addons.chart import Chart
+from addons.scheduling import requests
 
 CHART = Chart(
     name="fluent-bit",
@@ -106,6 +107,7 @@ def values(*, host: str, port: int, monitored: bool) -> dict[str, Any]:
         "testFramework": {"enabled": False},
         "serviceMonitor": {"enabled": monitored},
         "priorityClassName": "system-node-critical",
+        "resources": requests(cpu="10m", memory="32Mi"),
         # Runs on every node, including control planes.
         "tolerations": [{"operator": "Exists"}],
         # The files belong to root, which can read them without any capability.

@@ -10,6 +10,7 @@ import versions
 from addons import fluent_bit
 from addons.chart import Chart
 from addons.installer import Installer
+from addons.scheduling import requests
 from config import federation
 from config.models.addons import Logging
 
@@ -52,8 +53,9 @@ def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
     return {
         "server": {
             "retentionPeriod": settings.retention,
-            # Deletes the oldest logs instead of filling the volume.
-            "retentionMaxDiskUsagePercent": 85,
+            "resources": requests(cpu="20m", memory="64Mi"),
+            # Deletes the oldest logs instead of filling the volume, before an alert says so.
+            "retentionMaxDiskUsagePercent": 80,
             "persistentVolume": volume,
             "serviceMonitor": {"enabled": monitored},
         }

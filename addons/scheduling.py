@@ -13,6 +13,14 @@ def replicas_on_control_planes(control_plane_count: int) -> int:
     return min(2, control_plane_count)
 
 
+def requests(*, cpu: str, memory: str) -> dict[str, Any]:
+    """Return resources of a container, as docs/tested.md has measured them.
+
+    Without requests, pods are scheduled onto full nodes, and are the first to be evicted there.
+    """
+    return {"requests": {"cpu": cpu, "memory": memory}}
+
+
 def spread(labels: dict[str, str]) -> list[dict[str, Any]]:
     """Return topology constraints by which the pods with these labels prefer separate nodes."""
     return [

@@ -5,7 +5,7 @@ from typing import Any
 import versions
 from addons.chart import Chart
 from addons.ingress_exposure import IngressExposure
-from addons.scheduling import spread
+from addons.scheduling import requests, spread
 from config import ports
 
 CHART = Chart(
@@ -26,6 +26,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
         gateway_api["statusAddress"] = {"ip": exposure.address, "service": {"enabled": False}}
     return {
         "deployment": {"replicas": exposure.replicas},
+        "resources": requests(cpu="20m", memory="64Mi"),
         "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
         "topologySpreadConstraints": spread({"app.kubernetes.io/name": "traefik"}),
         "global": {"checkNewVersion": False},

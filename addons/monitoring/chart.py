@@ -14,6 +14,7 @@ from addons.chart import Chart
 from addons.installer import Installer
 from addons.monitoring import alerts, dashboards, narrow_roles, scrape_configs
 from addons.monitoring.targets import MonitoringTargets
+from addons.scheduling import requests
 from config import federation
 from config.models.addons import Logging, Monitoring
 
@@ -52,8 +53,9 @@ AFTER_ITS_KINDS = {
     )
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
-# Prometheus deletes the oldest metrics instead of filling its volume.
-_FULL_PERCENT = 85
+# Prometheus deletes the oldest metrics instead of filling its volume. It may exceed this by a block;
+# and with less than 15% free the chart's alert KubePersistentVolumeFillingUp judges the trend.
+_FULL_PERCENT = 80
 _ALERTMANAGER_SIZE = "1Gi"
 # Where node scripts leave metrics for node-exporter (userdata/lib/lib.sh).
 _NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
@@ -89,7 +91,10 @@ def values(
         logs: the logs that Grafana shows; None if it shows none.
     """
     replaced = [*alerts.REPLACED_ALERTS, *([alerts.TARGET_DOWN] if settings.fleet else [])]
-    alertmanager: dict[str, Any] = {"storage": _volume(settings, _ALERTMANAGER_SIZE)}
+    alertmanager: dict[str, Any] = {
+        "resources": requests(cpu="10m", memory="32Mi"),
+        "storage": _volume(settings, _ALERTMANAGER_SIZE),
+    }
     if settings.alertmanager is not None:
         alertmanager |= {"useExistingSecret": True, "configSecret": ALERTMANAGER_SECRET}
     return {
@@ -102,6 +107,7 @@ def values(
             "disabled": dict.fromkeys(replaced, True),
         },
         "grafana": {
+            "resources": requests(cpu="20m", memory="256Mi"),
             # The chart would generate another password at each rendering.
             "admin": {"existingSecret": GRAFANA_SECRET},
             "plugins": [] if logs is None else [logging.grafana_plugin(logs)],
@@ -172,6 +178,7 @@ def _prometheus(settings: Monitoring) -> dict[str, Any]:
     }
     return {
         **found_anywhere,
+        "resources": requests(cpu="100m", memory="400Mi"),
         "retention": settings.retention,
         "retentionSize": _retention_size(settings.storage_size),
         "storageSpec": _volume(settings, settings.storage_size),

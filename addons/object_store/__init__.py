@@ -79,6 +79,7 @@ def install(
         installer,
         NAMESPACE,
         buckets=buckets(settings),
+        state_bucket=STATE_BUCKET,
         checksum=files.checksum,
         after=[*after, volume, *files.objects],
     )

@@ -40,11 +40,14 @@ IMAGE = f"ghcr.io/versity/versitygw:{versions.VERSITYGW}"
 REGION = "us-east-1"
 
 _PROGRAM = "versitygw"
-_SCRIPT = Path(__file__).parent.parent / "programs" / "create_buckets.sh"
+_CREATE_BUCKETS, _PRUNE_HISTORY = (
+    Path(__file__).parent.parent / "programs" / f"{name}.sh"
+    for name in ("create_buckets", "prune_history")
+)
 _HEALTH = "/healthz"
 # A folder of the volume, which has others of its file system.
 _BUCKETS = "/data/buckets"
-_MOUNTS = {"data": "/data", "users": "/users", "certificate": "/certificate", "script": "/script"}
+_MOUNTS = {"data": "/data", "users": "/users", "certificate": "/certificate", "scripts": "/scripts"}
 _ROOT_SECRET, _USERS_SECRET, _CERTIFICATE_SECRET = (
     f"{NAME}-{part}" for part in ("root", "users", "certificate")
 )
@@ -75,21 +78,21 @@ def files(
     secret_keys: Mapping[str, pulumi.Output[str]],
     after: Sequence[pulumi.Resource],
 ) -> Files:
-    """Create the Secrets with the keys, and the script that creates buckets."""
+    """Create the Secrets with the keys, and the ConfigMap with the scripts."""
     known = pulumi.Output.all(**secret_keys)
     root = known.apply(lambda keys: {"access": ROOT, "secret": keys[ROOT]})
     accounts = known.apply(
         lambda keys: {"users.json": users({u: key for u, key in keys.items() if u != ROOT})}
     )
     pair = pulumi.Output.all(**{"tls.crt": certificate.public, "tls.key": certificate.private})
-    script = _SCRIPT.read_text()
-    content = pulumi.Output.all(root, accounts, pair, script)
+    scripts = {script.name: script.read_text() for script in (_CREATE_BUCKETS, _PRUNE_HISTORY)}
+    content = pulumi.Output.all(root, accounts, pair, scripts)
     return Files(
         objects=[
             installer.secret(_ROOT_SECRET, namespace, root, after),
             installer.secret(_USERS_SECRET, namespace, accounts, after),
             installer.secret(_CERTIFICATE_SECRET, namespace, pair, after, kind="kubernetes.io/tls"),
-            installer.config_map(NAME, namespace, {_SCRIPT.name: script}, after=after),
+            installer.config_map(NAME, namespace, scripts, after=after),
         ],
         # The keys are long and random: their sum tells nothing.
         checksum=pulumi.Output.unsecret(
@@ -103,6 +106,7 @@ def deploy(
     namespace: str,
     *,
     buckets: Sequence[str],
+    state_bucket: str,
     checksum: pulumi.Input[str],
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
@@ -116,14 +120,14 @@ def deploy(
             selector=LabelSelectorArgs(match_labels=LABELS),
             template=PodTemplateSpecArgs(
                 metadata=ObjectMetaArgs(labels=LABELS, annotations={"checksum/files": checksum}),
-                spec=_pod(buckets),
+                spec=_pod(buckets, state_bucket),
             ),
         ),
         opts=installer.options(after),
     )
 
 
-def _pod(buckets: Sequence[str]) -> PodSpecArgs:
+def _pod(buckets: Sequence[str], state_bucket: str) -> PodSpecArgs:
     return PodSpecArgs(
         automount_service_account_token=False,
         enable_service_links=False,
@@ -132,10 +136,10 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
             ContainerArgs(
                 name="create-buckets",
                 image=IMAGE,
-                command=["sh", f"{_MOUNTS['script']}/{_SCRIPT.name}", _BUCKETS, *buckets],
+                command=_script(_CREATE_BUCKETS, _BUCKETS, *buckets),
                 env=_environment({"VGW_PORT": f"127.0.0.1:{ports.OBJECT_STORE}"}),
                 security_context=container_security(),
-                volume_mounts=_mounts("data", "users", "script"),
+                volume_mounts=_mounts("data", "users", "scripts"),
             )
         ],
         containers=[
@@ -157,7 +161,15 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
                 readiness_probe=_probe(failures=2),
                 liveness_probe=_probe(failures=6),
                 volume_mounts=_mounts("data", "users", "certificate"),
-            )
+            ),
+            ContainerArgs(
+                name="prune-history",
+                image=IMAGE,
+                command=_script(_PRUNE_HISTORY, f"{_BUCKETS}/{state_bucket}"),
+                resources=ResourceRequirementsArgs(requests={"cpu": "5m", "memory": "8Mi"}),
+                security_context=container_security(),
+                volume_mounts=_mounts("data", "scripts"),
+            ),
         ],
         volumes=[
             VolumeArgs(
@@ -168,9 +180,13 @@ def _pod(buckets: Sequence[str]) -> PodSpecArgs:
             VolumeArgs(
                 name="certificate", secret=SecretVolumeSourceArgs(secret_name=_CERTIFICATE_SECRET)
             ),
-            VolumeArgs(name="script", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
+            VolumeArgs(name="scripts", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
         ],
     )
+
+
+def _script(script: Path, *arguments: str) -> list[str]:
+    return ["sh", f"{_MOUNTS['scripts']}/{script.name}", *arguments]
 
 
 def _environment(values: Mapping[str, str]) -> list[EnvVarArgs]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,7 +21,8 @@ from tests.scripts.conftest import USERDATA
 from tests.smoke.live import until
 from tests.unit.addons.install import AddonsRun, install
 
-SCRIPT = USERDATA.parent / "addons/programs/create_buckets.sh"
+PROGRAMS = USERDATA.parent / "addons/programs"
+SCRIPT = PROGRAMS / "create_buckets.sh"
 STORE = "demo-addons-object-store"
 CONTENT = "what is stored"
 CONTENT_SUM = hashlib.sha256(CONTENT.encode()).hexdigest()
@@ -121,6 +123,50 @@ def test_a_store_that_ends_is_not_waited_for(fake: Fake) -> None:
     assert len(fake.calls()) < 10
 
 
+def prune(folder: Path) -> None:
+    """Let the script that prunes the history of stacks do so once, and end it as a pod ends."""
+    process = subprocess.Popen(["sh", PROGRAMS / "prune_history.sh", folder])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    # It has done its work when it sleeps.
+    until(lambda: _is_sleep(children.read_text().split()), "the end of the work", 30)
+    process.terminate()
+    assert process.wait(timeout=5) == 0
+
+
+def _is_sleep(pids: Sequence[str]) -> bool:
+    return any(Path(f"/proc/{pid}/comm").read_text() == "sleep\n" for pid in pids)
+
+
+def history(stack: str, updates: int) -> list[str]:
+    """Names of the files in the history of a stack, oldest first."""
+    first = 1764200000000000000
+    return [
+        f".pulumi/history/openstack-kubernetes/{stack}/{stack}-{first + number}.{kind}.json"
+        for number in range(updates)
+        for kind in ("checkpoint", "history")
+    ]
+
+
+def test_of_the_history_of_each_stack_the_newest_updates_are_kept(tmp_path: Path) -> None:
+    backups = [
+        f".pulumi/backups/openstack-kubernetes/shop/shop.{1764200000000000000 + number}.json"
+        for number in range(103)
+    ]
+    shop, test = history("shop", 52), history("test", 50)
+    others = [".pulumi/stacks/openstack-kubernetes/shop.json", ".pulumi/meta.yaml"]
+    for name in (*backups, *shop, *test, *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    prune(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*backups[3:], *shop[4:], *test, *others}
+
+
+def test_a_bucket_without_stacks_is_left_alone(tmp_path: Path) -> None:
+    prune(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def free_port() -> int:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -146,7 +192,7 @@ class Pod:
             (folder / volume["name"]).mkdir(exist_ok=True)
         (folder / "content").write_text(CONTENT)
         self._write("users", "Secret", f"{STORE}-users")
-        self._write("script", "ConfigMap", STORE)
+        self._write("scripts", "ConfigMap", STORE)
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
              "-nodes", "-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -190,13 +236,17 @@ class Pod:
             command, env=environment, capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode == 0, done.stderr
-        (server,) = self._spec["containers"]
+        server, _ = self._spec["containers"]
         command, environment = self._command(server)
         with (self._folder / "log").open("a") as log:
             self._server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         health = f"{self._endpoint}{server['readinessProbe']['httpGet']['path']}"
         ask = ["curl", "-sf", "--noproxy", "*", "--cacert", str(self.certificate), health]
         until(lambda: not subprocess.run(ask, check=False).returncode, "the store", 30)
+
+    def bucket(self, name: str) -> Path:
+        """The folder of a bucket."""
+        return self._folder / "data/buckets" / name
 
     def kill(self) -> None:
         if self._server is not None:
@@ -280,6 +330,15 @@ class TestVersitygw:
         answer = pod.ask_as_root("/list-users", "-X", "PATCH")
         assert "etcd-a" not in answer
         assert not answer.endswith("200")
+
+    def test_what_is_pruned_is_gone_for_its_user(self, store: Callable[..., Pod]) -> None:
+        pod = store("a")
+        for name in history("shop", 52):
+            assert pod.ask("pulumi-state", f"/pulumi-state/{name}", *PUT).endswith("200")
+        prune(pod.bucket("pulumi-state"))
+        listed = pod.ask("pulumi-state", "/pulumi-state?list-type=2")
+        assert re.findall("<Key>([^<]*/history/[^<]*)</Key>", listed) == history("shop", 52)[4:]
+        assert pod.ask("pulumi-state", f"/pulumi-state/{history('shop', 52)[0]}").endswith("404")
 
     def test_a_killed_store_comes_back_with_its_objects_and_a_new_bucket(
         self, store: Callable[..., Pod]

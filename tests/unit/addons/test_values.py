@@ -246,7 +246,7 @@ class TestValues:
     def test_old_metrics_are_deleted_before_their_volume_is_full(self) -> None:
         run = install({"monitoring": {"enabled": True, "storageSize": "100Gi"}})
         spec = run.chart_values("kube-prometheus-stack")["prometheus"]["prometheusSpec"]
-        assert spec["retentionSize"] == "87040MB"
+        assert spec["retentionSize"] == "81920MB"
 
     def test_the_monitoring_has_targets_alerts_and_dashboards_of_the_cluster(
         self, everything: AddonsRun
