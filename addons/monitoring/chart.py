@@ -53,8 +53,8 @@ AFTER_ITS_KINDS = {
     )
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
-# Prometheus deletes the oldest metrics instead of filling its volume. It may exceed this by a block;
-# and with less than 15% free the chart's alert KubePersistentVolumeFillingUp judges the trend.
+# Prometheus deletes the oldest metrics instead of filling its volume. It may exceed it by a block,
+# and with less than 15% free the chart's alert KubePersistentVolumeFillingUp may fire.
 _FULL_PERCENT = 80
 _ALERTMANAGER_SIZE = "1Gi"
 # Where node scripts leave metrics for node-exporter (userdata/lib/lib.sh).

@@ -103,6 +103,19 @@ def test_the_object_store_gets_no_proxy_protocol_and_may_not_exist(
     assert "object-store" not in without.read(HAPROXY)
 
 
+def test_users_of_the_ingress_cannot_shut_the_api_out(gateway: Callable[..., Machine]) -> None:
+    machine = gateway(OBJECT_STORE_PORT="7070", OBJECT_STORE_NODE_PORT="30070")
+    machine.run("gateway/gateway.sh", "configure")
+    config = machine.read(HAPROXY)
+    # A connection has two ends, and HAProxy keeps some files for itself.
+    [files] = re.findall(r"fd-hard-limit (\d+)", config)
+    users = [
+        int(re.findall(r"  maxconn (\d+)\n", section(config, f"listen {name}"))[0])
+        for name in ("ingress-http", "ingress-https", "object-store")
+    ]
+    assert sum(users) < int(files) / 2 - 3000
+
+
 def test_ports_are_those_of_node_env(gateway: Callable[..., Machine]) -> None:
     ports = {key: str(int(value) + 10000) for key, value in COMMON.items() if "_PORT" in key}
     machine = gateway(**ports)
@@ -187,7 +200,7 @@ def test_keepalived(gateway: Callable[..., Machine]) -> None:
     for line in (
         "vrrp_version 3", "vrrp_garp_master_repeat 3", "enable_script_security", "state BACKUP",
         "nopreempt", "interface eth7", "virtual_router_id 11", "advert_int 0.3", "priority 190",
-        "unicast_src_ip 10.8.0.12", "10.8.0.10/24 dev eth7",
+        "unicast_src_ip 10.8.0.12", "10.8.0.10/32 dev eth7",
     ):  # fmt: skip
         assert f"  {line}\n" in config, line
     peers = re.search(r"\n  unicast_peer \{\n([^}]+)\}", config)

@@ -27,6 +27,8 @@ configure() {
   configure_haproxy
   configure_keepalived
   configure_reboots
+  # A power cut leaves no empty files.
+  sync --file-system -- "$CONF_DIR"
   # Only who came in by the real key shows that the program knows it.
   first_boot || drop_one_time_host_key
   log "the gateway is configured"

@@ -38,14 +38,15 @@ EOT
   printf '  http-request return status 404\n'
 }
 
-# haproxy_node_port NAME PORT NODE_PORT [OPTIONS]: what is behind a node port, which every node has. The
-# addresses of control planes are always known.
+# haproxy_node_port NAME PORT NODE_PORT [OPTIONS]: a node port of all control planes. Of HAProxy's 24900
+# connections, users leave some to the API, SSH and keepalived's checks.
 haproxy_node_port() {
   local name=$1 port=$2 node_port=$3 options=${4:-} address
   cat <<EOT
 
 listen $name
   bind $VIP:$port
+  maxconn 7000
   balance leastconn
   default-server check inter 2s fastinter 500ms downinter 1s fall 2 rise 1$options
 EOT

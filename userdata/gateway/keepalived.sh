@@ -3,25 +3,22 @@
 
 configure_keepalived() {
   local drop_in=$UNIT_DIR/keepalived.service.d/openstack-kubernetes.conf
-  local path=$ROOT/etc/keepalived/keepalived.conf interface prefix peers='' place config priority
+  local path=$ROOT/etc/keepalived/keepalived.conf interface peers='' place config priority
   # Not among the scripts, whose folder changes: keepalived wants a path without links.
   local health_script=$LIB_DIR/haproxy-health.sh
   step "keepalived"
-  read -r interface prefix < <(ip -o -4 address show to "$NODE_IP/32" |
-    sed -n 's|^[0-9]*: *\([^ ]*\) .* inet [0-9.]*/\([0-9]*\) .*|\1 \2|p') ||
+  read -r _ interface _ < <(ip -o -4 address show to "$NODE_IP/32") ||
     die "no interface has the address NODE_IP $NODE_IP"
-  # It asks for HAProxy, not for the API servers: if none of them is alive, no other gateway is
-  # better.
+  # It does not ask for API servers: if none is alive, no other gateway is better.
   config=$(render "$FILES/haproxy-health.sh" HAPROXY_HEALTH_PORT)
   write_file "$health_script" 0755 "$config"
-  # Every address that a gateway can have: one that is new or about to leave is heard, so that two
-  # never have the VIP.
+  # Every address that a gateway can have: no one that comes or leaves has the VIP as well.
   for place in $GATEWAY_PLACES; do
     [[ $place == "$NODE_IP" ]] || peers+=$'\n'"    $place"
   done
   priority=$((OWN_INDEX < 10 ? 200 - 10 * OWN_INDEX : 100))
   config=$(render "$FILES/keepalived.conf" NODE_NAME NODE_IP VIP VRRP_ID INTERFACE="$interface" \
-    PREFIX="$prefix" PEERS="$peers" PRIORITY="$priority" HEALTH_SCRIPT="$health_script")
+    PEERS="$peers" PRIORITY="$priority" HEALTH_SCRIPT="$health_script")
   try_keepalived "$config"
   write_file "$path" 0644 "$config"
   # Debian's unit leaves one that ends as it is.

@@ -21,7 +21,7 @@ check() {
   (report_reboot) || log "the metric of this cannot be written"
   [[ -e $REBOOT_REQUIRED ]] || return 0
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
-    die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata"
+    die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata-legacy"
   obstacle=$(first_obstacle)
   if [[ -n $obstacle ]]; then
     wait_with_reboot "$obstacle"
