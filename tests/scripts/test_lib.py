@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.scripts.conftest import FULL_DISK, USERDATA, Machine
 
 SCRIPTS = sorted(str(path.relative_to(USERDATA)) for path in USERDATA.rglob("*.sh"))
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_shell_style(script: str) -> None:
-    # They come with the packages of requirements-dev.txt.
-    programs = Path(sys.executable).parent
-    for linter, *flags in (["shellcheck", "-x"], ["shfmt", "-i", "2", "-ci", "-d"]):
-        command = [str(programs / linter), *flags, script]
-        done = subprocess.run(command, cwd=USERDATA, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_file_is_written_only_when_it_differs(machine: Machine) -> None:

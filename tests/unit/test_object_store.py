@@ -101,8 +101,8 @@ def test_the_gateways_reach_the_pod_through_its_node_port(store: AddonsRun) -> N
 
 def test_users_cannot_be_changed_through_the_gateways(store: AddonsRun) -> None:
     for kind, port in (("containers", ":7070"), ("initContainers", "127.0.0.1:7070")):
-        (only,) = pod(store)[kind]
-        environment = {each["name"]: each.get("value") for each in only["env"]}
+        server = pod(store)[kind][0]
+        environment = {each["name"]: each.get("value") for each in server["env"]}
         assert environment["VGW_PORT"] == port
         assert environment["VGW_ADMIN_PORT"] == "127.0.0.1:7071"
         # Its cache takes one user for another.
