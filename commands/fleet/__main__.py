@@ -113,11 +113,10 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     console, version = Console(), arguments.to
     if arguments.kubeconfig and not arguments.admin:
         raise CommandError("--kubeconfig is one of the admin cluster: name it with `--admin`")
-    present = names()
     if arguments.admin:
-        _require_admin(arguments, present)
+        _require_admin(arguments, names())
     operated = Operated(arguments.admin, arguments.kubeconfig)
-    wanted = arguments.names or _some(present)
+    wanted = arguments.names or _some(names())
     stacks = upgrade.remaining(wanted, version, operated, console)
     if not stacks:
         return 0
