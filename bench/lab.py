@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import psutil
 
-from bench import memory
+from bench import login, memory
 from bench.cluster import cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from lab import cache, cluster_size, image
-from lab.cloud import inside, lifecycle, namespace
+from lab.cloud import lifecycle, namespace
 from tests.lab.cluster import openstack
 
 NAME = "bench-lab"
@@ -30,18 +27,6 @@ def memory_gib() -> float:
     return memory.kib((supervisor, *supervisor.children(recursive=True))) / (1 << 20)
 
 
-def login() -> float:
-    """Measure the seconds from the request for a server until an SSH login."""
-    result = subprocess.run(
-        namespace.enter([sys.executable, "-m", "bench.login"], environment=inside.environment()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return float(json.loads(result.stdout))
-
-
 def measure(figures: Figures, sizes: Sequence[int]) -> None:
     """Measure everything that needs the cloud up and unused."""
     image.ensure()
@@ -50,7 +35,9 @@ def measure(figures: Figures, sizes: Sequence[int]) -> None:
     else:
         figures.add("memory of the idle cloud", memory_gib(), "GiB", 4)
     figures.add(
-        f"server create to SSH login, median of {LOGINS}", median_of(login, LOGINS), at_most=15
+        f"server create to SSH login, median of {LOGINS}",
+        median_of(login.from_outside, LOGINS),
+        at_most=15,
     )
     made = cluster(NAME, *sizes)
     what = "cluster {}/{}/{} (gateways/control planes/workers)".format(*sizes)

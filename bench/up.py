@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench import login
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from bench.timeline import draw, recorded
-from lab import cluster_size
+from lab import cluster_size, image
 from lab.cloud import inside, namespace
 from lab.console import step
+from lab.image import versions
 from tests.lab.cluster import Cluster, openstack
 
 NAME = "bench-up"
@@ -100,6 +102,8 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
+    # The program comes first, but is not the only one to use the image.
+    login.from_outside(image.name(versions.KUBERNETES))
     figures = Figures()
     made = cluster(NAME, *sizes)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

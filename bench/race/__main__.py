@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench import login
 from bench.figures import end_cleanly
 from bench.race import page, program, results, step
 from bench.race.program import CONTROL_PLANES, GATEWAYS, WORKERS
@@ -89,7 +90,8 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.only and KUBESPRAY in arguments.only and not arguments.kubespray:
         parser.error(f"--only {KUBESPRAY} needs --kubespray FOLDER")
     end_cleanly()
-    image.ensure([OLD, NEW])
+    # The first contestant would wait until the cloud has unpacked the image, the others would not.
+    login.from_outside(image.ensure([OLD, NEW]))
     contestants: dict[str, Callable[[dict[str, Step]], None]] = {
         PROGRAM: lambda done: program.race(done, image.name(OLD), OLD, NEW, MANIFESTS),
         KUBEADM: bare_kubeadm,
