@@ -11,6 +11,7 @@ from addons import fluent_bit
 from addons.chart import Chart
 from addons.installer import Installer
 from addons.scheduling import requests
+from addons.volumes import FULL_PERCENT
 from config import federation
 from config.models.addons import Logging
 
@@ -54,8 +55,7 @@ def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
         "server": {
             "retentionPeriod": settings.retention,
             "resources": requests(cpu="20m", memory="64Mi"),
-            # Deletes the oldest logs instead of filling the volume, before an alert says so.
-            "retentionMaxDiskUsagePercent": 80,
+            "retentionMaxDiskUsagePercent": FULL_PERCENT,
             "persistentVolume": volume,
             "serviceMonitor": {"enabled": monitored},
         }

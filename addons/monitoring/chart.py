@@ -15,6 +15,7 @@ from addons.installer import Installer
 from addons.monitoring import alerts, dashboards, narrow_roles, scrape_configs
 from addons.monitoring.targets import MonitoringTargets
 from addons.scheduling import requests
+from addons.volumes import FULL_PERCENT
 from config import federation
 from config.models.addons import Logging, Monitoring
 
@@ -53,9 +54,6 @@ AFTER_ITS_KINDS = {
     )
 }
 _MEBIBYTES = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
-# Prometheus deletes the oldest metrics instead of filling its volume. It may exceed it by a block,
-# and with less than 15% free the chart's alert KubePersistentVolumeFillingUp may fire.
-_FULL_PERCENT = 80
 _ALERTMANAGER_SIZE = "1Gi"
 # Where node scripts leave metrics for node-exporter (userdata/lib/lib.sh).
 _NODE_METRICS = "/var/lib/openstack-kubernetes/metrics"
@@ -246,4 +244,4 @@ def _volume(settings: Monitoring, size: str) -> dict[str, Any]:
 def _retention_size(size: str) -> str:
     number, unit = re.fullmatch(r"(\d+)(\w+)", size).groups()  # type: ignore[union-attr]
     # Prometheus means mebibytes by MB.
-    return f"{int(number) * _MEBIBYTES[unit] * _FULL_PERCENT // 100}MB"
+    return f"{int(number) * _MEBIBYTES[unit] * FULL_PERCENT // 100}MB"
