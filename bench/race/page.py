@@ -24,8 +24,8 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
     seconds = [(what, *(_seconds(of.get(what)) for of in figures.values())) for what in STEPS]
     used = [(what, *(_used(of.get(what)) for of in figures.values())) for what in STEPS]
     upgrades = [
-        f"- {contestant}: {of[UPGRADE].failed:g} polls failed, "
-        f"{of[UPGRADE].silence:.1f} s of silence at most"
+        f"- {contestant}: {of[UPGRADE].silence:.1f} s of silence at most, "
+        f"failed polls: {of[UPGRADE].failed:g}"
         for contestant, of in figures.items()
         if UPGRADE in of
     ]
