@@ -1,6 +1,6 @@
 """Measure the time from the request for a server until an SSH login; prints seconds as JSON.
 
-It runs inside the lab; `from_outside` does that.
+`from_outside` runs it inside the lab.
 """
 
 from __future__ import annotations

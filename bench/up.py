@@ -102,7 +102,7 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
-    # The program comes first, but is not the only one to use the image.
+    # The first server waits until the cloud has unpacked the image; the lower bound's would not.
     login.from_outside(image.name(versions.KUBERNETES))
     figures = Figures()
     made = cluster(NAME, *sizes)

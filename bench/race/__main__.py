@@ -90,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.only and KUBESPRAY in arguments.only and not arguments.kubespray:
         parser.error(f"--only {KUBESPRAY} needs --kubespray FOLDER")
     end_cleanly()
-    # The first contestant would wait until the cloud has unpacked the image, the others would not.
+    # The first server waits until the cloud has unpacked the image; those of others would not.
     login.from_outside(image.ensure([OLD, NEW]))
     contestants: dict[str, Callable[[dict[str, Step]], None]] = {
         PROGRAM: lambda done: program.race(done, image.name(OLD), OLD, NEW, MANIFESTS),
