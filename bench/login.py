@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 
 from bench.figures import end_cleanly
+from bench.inside import result_of
 from bench.servers import Servers
-from lab.cloud import inside, namespace
 from lab.image import BASE_NAME
 
 
 def from_outside(image: str = BASE_NAME) -> float:
     """Measure with a server of this image, which the cloud has in its cache from then on."""
-    command = [sys.executable, "-m", "bench.login", "--image", image]
-    result = subprocess.run(
-        namespace.enter(command, environment=inside.environment()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return float(json.loads(result.stdout))
+    return float(result_of("bench.login", "--image", image))
 
 
 def measure(image: str) -> float:

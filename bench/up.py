@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +10,9 @@ from pathlib import Path
 from bench import login
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
+from bench.inside import result_of
 from bench.timeline import draw, recorded
 from lab import cluster_size, image
-from lab.cloud import inside, namespace
 from lab.console import step
 from lab.image import versions
 from tests.lab.cluster import Cluster, openstack
@@ -30,19 +27,10 @@ ONE_MORE_SECONDS = 20.0
 def lower_bound(sizes: Sequence[int], manifests: Path, *flags: str) -> dict[str, float]:
     """Measure the lower bound inside the lab; returns step -> seconds."""
     options = zip(("--gateways", "--control-planes", "--workers"), map(str, sizes), strict=True)
-    command = [
-        *(sys.executable, "-m", "bench.lower_bound", "--cni", str(manifests)),
-        *(word for option in options for word in option),
-        *flags,
-    ]
-    result = subprocess.run(
-        namespace.enter(command, environment=inside.environment()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+    words = (word for option in options for word in option)
+    found: dict[str, float] = result_of(
+        "bench.lower_bound", "--cni", str(manifests), *words, *flags
     )
-    found: dict[str, float] = json.loads(result.stdout)
     return found
 
 
