@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from lab import image, settings
 from lab.image import versions
-from tests.lab.cluster import Cluster
+from tests.lab import kills
+from tests.lab.cluster import Cluster, run
+from tests.smoke.live import until
 
 NEW, OLD = versions.KUBERNETES_RELEASES
 NODES = ["upgrade-control-plane-0", "upgrade-worker-0", "upgrade-worker-1"]
@@ -100,6 +105,21 @@ def test_the_fleet_previews_before_it_changes_anything(cluster: Cluster) -> None
         assert cluster.fleet(*words, statuses=(1,)) == ""
     assert OLD in cluster.stack.config_file.read_text()
     assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
+
+
+@kills.SEEDED
+def test_a_power_cut_leaves_a_control_plane_that_works(cluster: Cluster, seed: int) -> None:
+    """Its scripts, the kubelet and the static pods end wherever they are in the upgrade."""
+    seconds = kills.moment(random.Random(seed), 12, 60)
+    cluster.stack.configure({"kubernetesVersion": NEW})
+    with ThreadPoolExecutor() as pool:
+        words = ("up", "--yes", "--skip-preview")
+        update = pool.submit(cluster.stack.pulumi, *words, check=False, capture=True)
+        time.sleep(seconds)
+        run("openstack", "server", "reboot", "--hard", NODES[0])
+        ended = update.result()
+    print(f"after {seconds} s:\n{ended.stdout[-2000:]}")
+    until(lambda: cluster.kubectl("get", "--raw", "/readyz") == "ok", "the API", 300)
 
 
 def test_the_fleet_brings_every_node_to_the_newer_release(cluster: Cluster) -> None:

@@ -70,10 +70,9 @@ update_joined() {
   # No later run would do this, because nothing in the folder changes any more.
   running=$(api_server_version) || running=''
   if [[ -n $running && $running != "$KUBERNETES_VERSION" ]]; then
-    step "wait for the Node, before the upgrade"
-    wait_for "${READY_TIMEOUT:-300}" "the Node $NODE_NAME to be Ready" own_node_is_ready ||
-      die "the Node $NODE_NAME is not Ready, and its API server runs $running: run again when it is Ready" kubelet.service
     upgrade
+  else
+    catch_up_add_ons
   fi
   stored=$(stored_configuration_sum) || die "kubeadm's configuration in the cluster could not be read"
   if [[ $stored == "$(cluster_configuration_sum)" ]]; then
@@ -82,8 +81,4 @@ update_joined() {
     configure_kubeadm
     refresh_kubelet_config
   fi
-}
-
-own_node_is_ready() {
-  read_node "$NODE_NAME" && [[ $node_ready == True ]]
 }

@@ -4,29 +4,20 @@
 
 STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
-# The manifests that worked, while new ones are tried: the next run, which may bring better ones, needs
-# the API server.
+# The manifests that worked, and the kubelet that did, while new ones are tried: the next run, which may
+# bring better ones, needs the API server.
 LAST_MANIFESTS=$STATE_DIR/manifests
+MANIFEST_FILES=("${STATIC_PODS[@]/#/$MANIFESTS/}")
+MANIFEST_FILES=("${MANIFEST_FILES[@]/%/.yaml}")
+KUBELET_FILES=("$ROOT/usr/bin/kubelet" "$ROOT"/var/lib/kubelet/{config.yaml,instance-config.yaml,kubeadm-flags.env})
 
 # The kubelet restarts the static pods whose manifests differ, no others.
 configure_kubeadm() {
-  local config=$FOLDER/kubeadm-init.yaml pod
-  local -A manifest container
+  local config=$FOLDER/kubeadm-init.yaml
   [[ $(configuration_sum) != "$(cat "$STATE_DIR/kubeadm-init.sha256" 2>/dev/null)" ]] || return 0
   step "kubeadm's configuration has changed"
-  for pod in "${STATIC_PODS[@]}"; do
-    manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
-    container[$pod]=$(container_of "$pod")
-  done
   reissue_api_server_certificate "$config"
-  keep_manifests
-  run kubeadm init phase control-plane all --config "$config" || die "kubeadm could not write the manifests"
-  write_etcd_manifest "$config"
-  for pod in "${STATIC_PODS[@]}"; do
-    [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]] || container[$pod]=''
-    wait_for_pod "$pod" "${container[$pod]}"
-  done
-  rm -rf -- "$LAST_MANIFESTS"
+  try_manifests write_manifests "$config"
   # Not before it has worked here: control planes that join start with what is stored. A new kubelet
   # may be restarting the API server at this moment, which refuses all at first.
   wait_for "${RESTART_TIMEOUT:-180}" "the cluster to store kubeadm's configuration" \
@@ -34,6 +25,29 @@ configure_kubeadm() {
     die "kubeadm could not store its configuration in the cluster: the reason is above"
   configure_kube_proxy "$config"
   remember_configuration
+}
+
+# try_manifests COMMAND...: it writes new ones, and if their pods are not healthy, the last ones come back.
+try_manifests() {
+  local pod
+  local -A manifest container
+  for pod in "${STATIC_PODS[@]}"; do
+    manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
+    container[$pod]=$(container_of "$pod")
+  done
+  [[ -d $LAST_MANIFESTS ]] || keep_manifests
+  "$@"
+  for pod in "${STATIC_PODS[@]}"; do
+    [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]] || container[$pod]=''
+    wait_for_pod "$pod" "${container[$pod]}"
+  done
+  rm -rf -- "$LAST_MANIFESTS"
+}
+
+# write_manifests CONFIG
+write_manifests() {
+  run kubeadm init phase control-plane all --config "$1" || die "kubeadm could not write the manifests"
+  write_etcd_manifest "$1"
 }
 
 # wait_for_pod NAME CONTAINER: until the static pod is healthy, in another container than this. One that
@@ -90,11 +104,11 @@ answers_healthz() {
 }
 
 keep_manifests() {
-  local -a paths=("${STATIC_PODS[@]/#/$MANIFESTS/}")
-  paths=("${paths[@]/%/.yaml}")
+  local -a paths
+  mapfile -t paths < <(existing "${MANIFEST_FILES[@]}" "${KUBELET_FILES[@]}")
   rm -rf -- "$LAST_MANIFESTS" "$LAST_MANIFESTS.new"
   mkdir -- "$LAST_MANIFESTS.new"
-  cp -- "${paths[@]}" "$LAST_MANIFESTS.new"
+  cp --preserve=mode -- "${paths[@]}" "$LAST_MANIFESTS.new"
   # A power cut would leave the copies empty.
   sync -- "$LAST_MANIFESTS.new"/* "$LAST_MANIFESTS.new"
   mv -- "$LAST_MANIFESTS.new" "$LAST_MANIFESTS"
@@ -105,12 +119,14 @@ keep_manifests() {
 # put_manifests_back: if they were kept, which they are until the new ones are in force. If that fails,
 # the next run does it.
 put_manifests_back() {
-  local pod
+  local path last
   [[ -d $LAST_MANIFESTS ]] || return 0
   log "this control plane continues with its last manifests"
-  for pod in "${STATIC_PODS[@]}"; do
-    copy_file "$LAST_MANIFESTS/$pod.yaml" "$MANIFESTS/$pod.yaml" 0600 || return
+  for path in "${MANIFEST_FILES[@]}" "${KUBELET_FILES[@]}"; do
+    last=$LAST_MANIFESTS/${path##*/}
+    [[ ! -e $last ]] || copy_file "$last" "$path" "$(stat -c %a -- "$last")" || return
   done
+  ! changed "${KUBELET_FILES[@]}" || systemctl restart kubelet.service || return
   rm -rf -- "$LAST_MANIFESTS"
 }
 
@@ -118,7 +134,7 @@ put_manifests_back() {
 # `was_removed` has waited for the API server.
 settle_manifests() {
   [[ -d $LAST_MANIFESTS ]] || return 0
-  ! own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
+  cmp -s -- {"$LAST_MANIFESTS","$MANIFESTS"}/kube-apiserver.yaml || ! own_api_is_ready || rm -rf -- "$LAST_MANIFESTS"
   put_manifests_back
 }
 

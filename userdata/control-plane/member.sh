@@ -22,9 +22,7 @@ configure_member() {
   configure_api_proxy
   install_scripts
   update_files
-  if [[ $(kubelet_version) != "$KUBERNETES_VERSION" || $(api_server_version) != "$KUBERNETES_VERSION" ]]; then
-    upgrade
-  fi
+  ! needs_upgrade || upgrade
   install_programs
   reread_files
   configure_kubeadm

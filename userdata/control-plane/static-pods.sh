@@ -61,14 +61,20 @@ runs_in_another_container() {
   [[ -n $now && $now != "$2" ]]
 }
 
-# restart_etcd MANIFEST: with this text, and waits until the API answers from it. The API server is
-# stopped too: one that waits for etcd accepts connections and answers none, and a kubelet that
-# starts next to it does nothing for two minutes.
+# restart_etcd MANIFEST: with this text, and waits until the API answers from it.
 restart_etcd() {
+  while_etcd_is_down write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
+  wait_for_own_api
+}
+
+# while_etcd_is_down COMMAND...: changes manifests; the kubelet, which starts then, starts their pods. The
+# API server is stopped too: one that waits for etcd accepts connections and answers none, and a kubelet
+# that talks to it waits for half a minute or two.
+while_etcd_is_down() {
   at_exit 'systemctl start kubelet.service'
   systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
   stop_static_pods kube-apiserver etcd
-  write_file "$MANIFESTS/etcd.yaml" 0600 "$1"
+  "$@"
   systemctl start kubelet.service || die "the kubelet does not start" kubelet.service
-  wait_for_own_api
+  wait_for "${NODE_TIMEOUT:-60}" "the kubelet" kubelet_healthy || die "the kubelet does not stay up" kubelet.service
 }

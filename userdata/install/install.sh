@@ -4,6 +4,7 @@
 #   install.sh kubectl    a gateway: HAProxy, keepalived, kubectl, and node-exporter if METRICS is `true`
 #   install.sh metrics    node-exporter alone (for an image)
 #   install.sh kubeadm    kubeadm alone (before an upgrade)
+#   install.sh programs   kubeadm, kubelet and kubectl; the caller restarts the kubelet
 #   install.sh all        a node: containerd, kubelet, kubeadm, kubectl, HAProxy, kernel settings
 #   install.sh updates    the security updates of the distribution, now
 #
@@ -74,7 +75,8 @@ case $VERB in
     want_programs kubeadm
     import_images
     ;;
+  programs) want_programs kubeadm kubelet kubectl ;;
   all) node ;;
   updates) update ;;
-  *) die "usage: install.sh kubectl|metrics|kubeadm|all|updates" ;;
+  *) die "usage: install.sh kubectl|metrics|kubeadm|programs|all|updates" ;;
 esac

@@ -26,9 +26,10 @@ want_packages() {
   ((${#missing[@]} == 0)) || apt_install "${missing[@]}"
 }
 
-# want_pinned PACKAGE[=VERSION]...: at this version, and never brought to another one by apt.
+# want_pinned PACKAGE[=VERSION]...: at this version, and never brought to another one by apt. A file of it
+# may be that of another version, which `put_manifests_back` leaves.
 want_pinned() {
-  apt_install --allow-downgrades --allow-change-held-packages "$@"
+  apt_install --reinstall --allow-downgrades --allow-change-held-packages "$@"
   run apt-mark hold "${@%%=*}"
 }
 

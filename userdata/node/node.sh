@@ -48,7 +48,7 @@ reset_node() {
       die "kubeadm reset failed" containerd.service
   fi
   rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf" "$STATE_DIR/manifests"
-  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed}
+  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed,upgrade}
 }
 
 # A machine that belongs to another cluster is left alone for as long as that cluster lives.
@@ -99,7 +99,7 @@ refresh_kubelet_config() {
   rm -f -- "$pending"
 }
 
-# kubeadm keeps copies of what each run changes; an upgrade's has all of etcd's data.
+# kubeadm keeps copies of what each run changes.
 remove_kubeadm_copies() {
   rm -rf -- "$KUBERNETES_DIR"/tmp/kubeadm-*
 }

@@ -136,6 +136,40 @@ def with_kube_proxy(machine: Machine) -> Machine:
     return machine
 
 
+NEW_MANIFESTS = """
+for pod in ("apiserver", "controller-manager", "scheduler"):
+    with open(f"{here}/../root/etc/kubernetes/manifests/kube-{pod}.yaml", "w") as manifest:
+        manifest.write(
+            f"    image: k8s/kube-{pod}:v1.36.3\\n    path: /etc/kubernetes/audit.yaml\\n"
+        )
+"""
+
+
+NEW_KUBELET = """
+os.makedirs(here + "/../root/usr/bin", exist_ok=True)
+with open(here + "/../root/usr/bin/kubelet", "w") as program:
+    program.write("v1.36.3\\n")
+"""
+
+
+def before_upgrade(machine: Machine, cluster: str = "v1.36.2") -> Machine:
+    """A member of the release v1.36.2; the cluster has stored this one."""
+    return upgrades(member(machine, "v1.36.2"), cluster)
+
+
+def upgrades(machine: Machine, cluster: str = "v1.36.2") -> Machine:
+    """Its static pods change to v1.36.3 when kubeadm writes their manifests."""
+    machine.restarts("etcd", "kube-apiserver")
+    machine.answer("fake-install programs", does=NEW_KUBELET)
+    machine.answer("kubeadm init phase control-plane", does=NEW_MANIFESTS)
+    machine.answer("kubeadm init phase etcd", does=ETCD_MANIFEST)
+    machine.answer("get pod kube-apiserver-demo-control-plane-0", "k8s/kube-apiserver:v1.36.3")
+    machine.answer(
+        "get configmap kubeadm-config .*ClusterConfiguration", f"kubernetesVersion: {cluster}\n"
+    )
+    return machine
+
+
 TIMER = "etc/systemd/system/openstack-kubernetes-backup.timer"
 UNSERVED = "var/lib/etcd/member/unserved"
 SNAPSHOT = f"{BACKUP_FOLDER}/20261122T010000Z-demo-control-plane-1.db.gz"

@@ -10,7 +10,12 @@ import pytest
 import yaml
 
 from tests.scripts.conftest import Machine
-from tests.scripts.control_plane.conftest import configure, member, with_kube_proxy
+from tests.scripts.control_plane.conftest import (
+    before_upgrade,
+    configure,
+    member,
+    with_kube_proxy,
+)
 
 
 def test_a_changed_configuration_reaches_kube_proxy(make: Callable[..., Machine]) -> None:
@@ -122,9 +127,7 @@ def test_each_coredns_runs_on_another_machine_and_one_on_every_node(
 def test_coredns_is_placed_again_after_kubeadm_has_written_its_own(
     make: Callable[..., Machine],
 ) -> None:
-    machine = with_coredns(member(make(COREDNS_REPLICAS="2"), version="v1.35.4"))
-    machine.answer("^kubelet --version", "Kubernetes v1.35.4\n", times=2)
-    machine.answer("get configmap kubeadm-config .*data", "kubernetesVersion: v1.36.3\n")
+    machine = with_coredns(before_upgrade(make(COREDNS_REPLICAS="2")))
     assert configure(machine).status == 0
     machine.order("kubeadm upgrade node", "patch deployment coredns")
 

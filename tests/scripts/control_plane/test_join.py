@@ -22,6 +22,7 @@ from tests.scripts.control_plane.conftest import (
     STORED,
     configure,
     others,
+    upgrades,
 )
 
 ANNOTATION = "openstack-kubernetes-configuration"
@@ -123,12 +124,9 @@ def test_one_that_joins_a_cluster_with_its_configuration_generates_nothing_again
 
 
 def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[..., Machine]) -> None:
-    machine = make()
+    machine = upgrades(make())
     others(machine, a22=READY)
-    older = JOINED.replace("v1.36.3", "v1.36.2")
-    machine.answer("^kubeadm join", does=older)
-    machine.answer("^kubeadm upgrade (apply|node --)", does=JOINED)
-    machine.answer("kubeadm init phase etcd", does=ETCD_MANIFEST)
+    machine.answer("^kubeadm join", does=JOINED.replace("v1.36.3", "v1.36.2"))
     machine.answer(
         "kubeadm init phase certs",
         does="open(here + '/../root/etc/kubernetes/pki/apiserver.crt', 'w')",
@@ -137,9 +135,6 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|fine"
     )
     machine.answer("get node demo-control-plane-0", "", times=1)
-    machine.answer(
-        "get configmap kubeadm-config .*ClusterConfiguration", "kubernetesVersion: v1.36.2\n"
-    )
     machine.answer("get configmap kubeadm-config .*annotations", "older")
     result = configure(machine)
     assert result.status == 0, result
@@ -148,6 +143,22 @@ def test_one_that_joins_an_older_cluster_is_upgraded_at_once(make: Callable[...,
         "kubeadm upgrade node phase kubelet-config",
     )  # fmt: skip
     assert machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
+def test_the_last_one_of_an_upgrade_brings_the_add_ons_also_when_it_was_replaced_meanwhile(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.environment["RESTART_TIMEOUT"] = "30"
+    others(machine, a22=READY)
+    machine.answer("^kubeadm join", does=JOINED)
+    machine.answer("get daemonset kube-proxy --ignore-not-found", "k8s/kube-proxy:v1.36.2")
+    machine.answer("get pod kube-apiserver-demo-control-plane-0", "k8s/kube-apiserver:v1.36.3")
+    machine.answer("get pod kube-apiserver-demo-control-plane-0", "", times=2)
+    result = configure(machine)
+    assert result.status == 0, result
+    machine.order("kubeadm join", "get pod kube-apiserver", "kubeadm upgrade node phase addon all")
+    assert len(machine.called("get pod kube-apiserver")) == 3
 
 
 def test_one_that_joins_an_older_cluster_stays_undone_when_its_node_is_not_ready(

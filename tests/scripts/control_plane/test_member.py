@@ -8,7 +8,6 @@ import pytest
 
 from tests.scripts.conftest import FULL_DISK, Machine
 from tests.scripts.control_plane.conftest import (
-    END_OF_AUTO_APPROVAL,
     MEMBERS,
     MINE,
     OWN_MEMBER,
@@ -305,74 +304,3 @@ def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machin
     machine.answer("get node demo-control-plane-0", "", times=1)
     assert configure(machine).status == 0
     machine.order("systemctl restart kubelet", "kubeadm init phase mark-control-plane")
-
-
-def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> None:
-    machine = member(make(), "v1.36.2")
-    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.2\n")
-    assert configure(machine).status == 0
-    machine.order("fake-install kubeadm", "kubeadm upgrade apply --yes", "fake-install all")
-    machine.order("kubeadm upgrade apply --yes", END_OF_AUTO_APPROVAL)
-    assert machine.called("kubeadm upgrade apply")[0].endswith(" v1.36.3")
-
-
-def test_an_upgrade_without_room_for_kubeadms_copy_of_etcds_data_does_not_begin(
-    make: Callable[..., Machine],
-) -> None:
-    machine = member(make(), "v1.36.2")
-    machine.answer("^df ", "Avail\n1000000000\n")
-    result = configure(machine)
-    assert result.status == 1
-    assert "kubeadm's copy of etcd's data. Free some, or delete what was set aside" in result.log
-    assert not machine.called("^kubeadm upgrade")
-
-
-def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
-    machine = member(make(), "v1.36.2")
-    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
-    assert configure(machine).status == 0
-    assert machine.called("kubeadm upgrade node --ignore")
-    assert not machine.called("upgrade apply")
-
-
-COPIES_DATA = """
-import pathlib, shutil
-kubernetes = pathlib.Path(here, "../root/etc/kubernetes")
-assert not list(kubernetes.glob("tmp/kubeadm-*"))
-shutil.copytree(kubernetes / "pki", kubernetes / "tmp/kubeadm-backup-etcd-2026-11-23/etcd")
-"""
-
-
-def test_copies_of_etcds_data_stay_only_while_an_upgrade_may_need_them(
-    make: Callable[..., Machine],
-) -> None:
-    machine = member(make(), "v1.36.2")
-    machine.place("etc/kubernetes/tmp/kubeadm-backup-etcd-2026-07-01/etcd/member/snap/db")
-    machine.place("etc/kubernetes/tmp/mine")
-    machine.answer("^kubeadm upgrade apply", does=COPIES_DATA)
-    result = configure(machine)
-    assert result.status == 0, result
-    assert machine.called("kubeadm upgrade apply")
-    assert [path.name for path in (machine.root / "etc/kubernetes/tmp").iterdir()] == ["mine"]
-    machine.answer("^kubeadm upgrade apply", does=COPIES_DATA, status=1)
-    assert configure(machine).status == 1
-    assert machine.has("etc/kubernetes/tmp/kubeadm-backup-etcd-2026-11-23")
-
-
-def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
-    make: Callable[..., Machine],
-) -> None:
-    machine = member(make(), "v1.36.2")
-    machine.answer("get configmap kubeadm-config", "kubernetesVersion: v1.36.3\n")
-    machine.write("etc/admission.yaml", "new\n")
-    machine.answer(
-        "^kubeadm upgrade node --",
-        does="open(here + '/../root/etc/kubernetes/admission.yaml').close()",
-    )
-    result = configure(machine)
-    assert result.status == 0, result
-
-
-def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
-    result = configure(member(make(), "v1.37.0"))
-    assert "Kubernetes cannot go back to v1.36.3" in result.log
