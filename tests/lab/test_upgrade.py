@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +16,8 @@ from tests.lab.cluster import Cluster, run
 from tests.smoke.live import until
 
 NEW, OLD = versions.KUBERNETES_RELEASES
+# For pgrep, which must not find the shell that starts it.
+SCRIPT = "'[c]ontrol-plane.sh configure'"
 NODES = ["upgrade-control-plane-0", "upgrade-worker-0", "upgrade-worker-1"]
 
 # Two pods, one of which must always be available: a drain has to wait for the other.
@@ -107,18 +108,29 @@ def test_the_fleet_previews_before_it_changes_anything(cluster: Cluster) -> None
     assert versions_of(cluster) == dict.fromkeys(NODES, OLD)
 
 
-@kills.SEEDED
-def test_a_power_cut_leaves_a_control_plane_that_works(cluster: Cluster, seed: int) -> None:
-    """Its scripts, the kubelet and the static pods end wherever they are in the upgrade."""
-    seconds = kills.moment(random.Random(seed), 12, 60)
+def interrupted(cluster: Cluster, seconds: float, interrupt: Callable[[], object]) -> None:
+    """Upgrade, and interrupt it when the control plane has been at it for so many seconds."""
     cluster.stack.configure({"kubernetesVersion": NEW})
     with ThreadPoolExecutor() as pool:
         words = ("up", "--yes", "--skip-preview")
         update = pool.submit(cluster.stack.pulumi, *words, check=False, capture=True)
+        until(lambda: cluster.ssh(NODES[0], f"pgrep -f {SCRIPT}"), "the upgrade", 60)
         time.sleep(seconds)
-        run("openstack", "server", "reboot", "--hard", NODES[0])
+        interrupt()
         ended = update.result()
-    print(f"after {seconds} s:\n{ended.stdout[-2000:]}")
+    print(ended.stdout[-2000:])
+    assert ended.returncode != 0
+
+
+@kills.SEEDED
+def test_an_interrupted_upgrade_leaves_a_control_plane_that_works(
+    cluster: Cluster, seed: int
+) -> None:
+    """First its script is killed, which may leave the kubelet stopped, then the power fails."""
+    killed, cut = kills.draw(seed, 2, 2, 30)
+    kill = f"sudo kill -9 $(pgrep -f {SCRIPT})"
+    interrupted(cluster, killed, lambda: cluster.ssh(NODES[0], kill))
+    interrupted(cluster, cut, lambda: run("openstack", "server", "reboot", "--hard", NODES[0]))
     until(lambda: cluster.kubectl("get", "--raw", "/readyz") == "ok", "the API", 300)
 
 

@@ -17,11 +17,15 @@ configure_kube_proxy() {
   rm -f -- "$pending"
 }
 
+# Empty where a network add-on replaces kube-proxy.
+kube_proxy_image() {
+  kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}'
+}
+
 # store_kube_proxy CONFIGMAP: the file `pending` says that its pods have yet to restart.
 store_kube_proxy() {
   local image before after
-  image=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') || return
-  # Where it is missing a network add-on replaces it.
+  image=$(kube_proxy_image) || return
   [[ $image == *":$KUBERNETES_VERSION"* ]] || return 0
   before=$(kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}') || return
   after=$(kube replace --dry-run=server -o jsonpath='{.data}' -f - <<<"$1") || return

@@ -9,7 +9,8 @@ STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kube
 LAST_MANIFESTS=$STATE_DIR/manifests
 MANIFEST_FILES=("${STATIC_PODS[@]/#/$MANIFESTS/}")
 MANIFEST_FILES=("${MANIFEST_FILES[@]/%/.yaml}")
-KUBELET_FILES=("$ROOT/usr/bin/kubelet" "$ROOT"/var/lib/kubelet/{config.yaml,instance-config.yaml,kubeadm-flags.env})
+KUBELET=$ROOT/usr/bin/kubelet
+KUBELET_FILES=("$KUBELET" "$ROOT"/var/lib/kubelet/{config.yaml,instance-config.yaml,kubeadm-flags.env})
 
 # The kubelet restarts the static pods whose manifests differ, no others.
 configure_kubeadm() {
@@ -122,6 +123,11 @@ put_manifests_back() {
   local path last
   [[ -d $LAST_MANIFESTS ]] || return 0
   log "this control plane continues with its last manifests"
+  if ! cmp -s -- "$LAST_MANIFESTS/kubelet" "$KUBELET"; then
+    # A kubelet of another version restarts them soon after its start, under whoever uses them by then.
+    systemctl stop kubelet.service || return
+    (stop_static_pods kube-apiserver etcd) || true # then the kubelet does it
+  fi
   for path in "${MANIFEST_FILES[@]}" "${KUBELET_FILES[@]}"; do
     last=$LAST_MANIFESTS/${path##*/}
     [[ ! -e $last ]] || copy_file "$last" "$path" "$(stat -c %a -- "$last")" || return

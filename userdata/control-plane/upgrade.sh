@@ -89,8 +89,7 @@ api_server_is_reported() {
 # with the new version, and brings them, too.
 catch_up_add_ons() {
   local image
-  image=$(kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') ||
-    die "the version of kube-proxy could not be read"
+  image=$(kube_proxy_image) || die "the version of kube-proxy could not be read"
   [[ -n $image && $image != *":$KUBERNETES_VERSION"* ]] || return 0
   step "add-ons of $KUBERNETES_VERSION"
   wait_until_reported

@@ -13,11 +13,13 @@ from components.api_server_files import encryption_configuration
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, CA, COMMON, STORE, Machine, Result
 
 CONFIG = "var/lib/kubelet/config.yaml"
+KUBELET = "usr/bin/kubelet"
 STATE = "var/lib/openstack-kubernetes"
 MINE = "10.8.0.21"
 DEAD = "{address} 000 0.000000\n"
 READY = "{address} 200 0.001000\n"
 LISTENING = "{address} 000 0.001000\n"
+STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 PODS = "etcd-demo-control-plane-1 demo-control-plane-1 True\n"
 MEMBERS = (
     "11, started, demo-control-plane-1, https://10.8.0.22:2380, https://10.8.0.22:2379, false\n"
@@ -87,11 +89,12 @@ def configure(machine: Machine) -> Result:
 def member(machine: Machine, version: str = "v1.36.3") -> Machine:
     """The same machine as a member of a healthy cluster."""
     machine.place(f"{STATE}/member", "demo\n")
+    machine.place(KUBELET, f"{version}\n")
     machine.place("etc/kubernetes/kubelet.conf")
     machine.place("etc/kubernetes/audit.yaml", "etc/audit.yaml\n")
     for name in ("ca.crt", "apiserver.crt", "apiserver.key"):
         machine.place(f"etc/kubernetes/pki/{name}", CA)
-    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+    for pod in STATIC_PODS:
         image = f"    image: registry.k8s.io/{pod}:{version}\n"
         machine.place(
             f"etc/kubernetes/manifests/{pod}.yaml",

@@ -19,6 +19,7 @@ from tests.scripts.control_plane.conftest import (
     OWN_MEMBER,
     READY,
     STATE,
+    STATIC_PODS,
     STORED,
     configure,
     others,
@@ -63,12 +64,12 @@ def test_one_that_joins_approves_the_certificate_of_its_own_node_only(
 
 
 # What kubeadm join leaves behind, as far as the script looks at it.
-JOINED = """
+JOINED = f"""
 root = here + "/../root/etc/kubernetes/"
 os.makedirs(root + "manifests", exist_ok=True)
 os.makedirs(here + "/../root/var/lib/kubelet", exist_ok=True)
 open(here + "/../root/var/lib/kubelet/config.yaml", "w").close()
-for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+for pod in {STATIC_PODS}:
     with open(root + "manifests/" + pod + ".yaml", "w") as manifest:
         manifest.write("    - --initial-cluster=a\\n    image: k8s/" + pod + ":v1.36.3\\n")
 for name in ("apiserver.crt", "apiserver.key"):

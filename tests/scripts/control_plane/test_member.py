@@ -12,6 +12,7 @@ from tests.scripts.control_plane.conftest import (
     MINE,
     OWN_MEMBER,
     STATE,
+    STATIC_PODS,
     configure,
     member,
     with_kube_proxy,
@@ -152,7 +153,7 @@ def test_after_a_kill_an_api_server_that_does_not_start_gets_its_last_arguments_
     machine = member(make())
     path = POD_MANIFEST.format("apiserver")
     last = machine.read(path)
-    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+    for pod in STATIC_PODS:
         manifest = machine.read(f"etc/kubernetes/manifests/{pod}.yaml")
         machine.place(f"{STATE}/manifests/{pod}.yaml", manifest)
     machine.place(path, f"{last}    - --new\n")
@@ -169,7 +170,7 @@ def test_after_a_reboot_an_api_server_that_still_starts_keeps_its_new_arguments(
 ) -> None:
     machine = member(make())
     machine.environment["OWN_API_TIMEOUT"] = "30"
-    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+    for pod in STATIC_PODS:
         machine.place(f"{STATE}/manifests/{pod}.yaml", "last\n")
     machine.answer("member list", MEMBERS + OWN_MEMBER)
     machine.answer(f"^curl .*{MINE}:6443/readyz", status=7, times=3)
@@ -181,7 +182,7 @@ def test_after_a_reboot_an_api_server_that_still_starts_keeps_its_new_arguments(
 
 def test_the_last_manifests_stay_until_they_are_back(make: Callable[..., Machine]) -> None:
     machine = member(make())
-    for pod in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+    for pod in STATIC_PODS:
         machine.place(f"{STATE}/manifests/{pod}.yaml", f"last {pod}\n")
     before = machine.read(POD_MANIFEST.format("apiserver"))
     files = "control-plane/static-pods.sh control-plane/kubeadm-config.sh"

@@ -10,18 +10,18 @@ from tests.scripts.conftest import Machine
 from tests.scripts.control_plane.conftest import (
     CONFIG,
     END_OF_AUTO_APPROVAL,
+    KUBELET,
     MEMBERS,
     OWN_MEMBER,
     STATE,
+    STATIC_PODS,
     before_upgrade,
     configure,
     member,
 )
 
 BACKUP = "openstack-kubernetes-backup.service"
-KUBELET = "usr/bin/kubelet"
 MANIFESTS = "etc/kubernetes/manifests"
-PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBELET_STARTS = "^systemctl start kubelet"
 LAST_PART = "--skip-phases=preflight,control-plane"
 
@@ -47,7 +47,7 @@ os.kill(script, 9)
 
 
 def manifests(machine: Machine) -> dict[str, str]:
-    return {pod: machine.read(f"{MANIFESTS}/{pod}.yaml") for pod in PODS}
+    return {pod: machine.read(f"{MANIFESTS}/{pod}.yaml") for pod in STATIC_PODS}
 
 
 def is_new(machine: Machine) -> bool:
@@ -156,7 +156,6 @@ def test_a_kubelet_that_does_not_stay_up_is_put_back_with_all_that_it_starts(
     make: Callable[..., Machine],
 ) -> None:
     machine = before_upgrade(make())
-    machine.place(KUBELET, "v1.36.2\n")
     before = manifests(machine)
     machine.answer(
         "^kubeadm upgrade apply", does=f"open(here + '/../root/{CONFIG}', 'w').write('new')"
@@ -190,7 +189,6 @@ def test_an_upgrade_that_is_killed_is_completed(
     make: Callable[..., Machine], last: str, *, new: bool
 ) -> None:
     machine = before_upgrade(make())
-    machine.place(KUBELET, "v1.36.2\n")
     machine.answer(last, does=KILL_SCRIPT)
     assert configure(machine).status != 0
     assert is_new(machine)
@@ -218,6 +216,21 @@ def test_an_upgrade_that_is_killed_early_gives_the_kubelet_its_configuration_bac
     machine.answer("fake-install kubeadm", status=1)
     assert configure(machine).status == 1
     assert machine.read(CONFIG) == "same\n"
+
+
+def test_after_a_kill_etcd_does_not_restart_under_the_snapshot(
+    make: Callable[..., Machine],
+) -> None:
+    machine = before_upgrade(make(BACKUP_HOURS="6"))
+    machine.answer("^crictl stop", does=KILL_SCRIPT)
+    assert configure(machine).status != 0
+    assert machine.read(KUBELET) == "v1.36.3\n"
+    machine.answer("^crictl stop")
+    assert configure(machine).status == 0
+    machine.order(
+        "systemctl stop kubelet", "crictl stop --timeout 10 etcd-1", "systemctl restart kubelet",
+        f"systemctl start {BACKUP}",
+    )  # fmt: skip
 
 
 def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
