@@ -21,6 +21,9 @@ SEEN = (
     "shutil.copy(source, here + '/seen'); shutil.copymode(source, here + '/seen')"
 )
 
+# kubeadm refuses its configuration without the file that it names.
+READS_DISCOVERY = f"rule['status'] = int(not os.path.exists(here + '/../root/{DISCOVERY}'))"
+
 
 @pytest.fixture
 def worker(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
@@ -31,6 +34,7 @@ def worker(make_machine: Callable[[Mapping[str, str]], Machine]) -> Machine:
     machine.write("kubeadm-join.yaml", "kind: JoinConfiguration\n")
     machine.place(CONFIG, "old: true\n").chmod(0o644)  # as kubeadm join leaves it
     machine.answer("^kubelet --version", "Kubernetes v1.36.3\n")
+    machine.answer("^kubeadm join", does=READS_DISCOVERY)
     return machine
 
 
@@ -149,6 +153,7 @@ def test_an_interrupted_join_whose_kubelet_is_in_the_cluster_is_finished(worker:
     assert result.status == 0, result
     assert not worker.called("kubeadm")
     assert not token.exists()
+    assert (worker.root / CONFIG).stat().st_mode & 0o777 == 0o600
     assert worker.run("worker/worker.sh", "state").stdout == "joined\n"
 
 
@@ -183,7 +188,7 @@ def test_a_failed_join_is_repeated_from_the_start(worker: Machine) -> None:
     assert "kubelet says why" in result.log
     assert not worker.has(DISCOVERY)
     assert not worker.has(f"{STATE}/member")
-    worker.rules = [rule for rule in worker.rules if "join" not in rule["pattern"]]
+    worker.answer("^kubeadm join", does=READS_DISCOVERY)
     assert join(worker).status == 0
     worker.order("kubeadm reset --force", "kubeadm join")
 
@@ -277,6 +282,17 @@ def test_an_upgrade_goes_in_order(worker: Machine) -> None:
         "fake-install all",
         "systemctl restart kubelet",
     )
+
+
+def test_an_upgrade_that_failed_halfway_is_told(worker: Machine) -> None:
+    """The kubelet may have the new version by then."""
+    joined(worker, "v1.36.2")
+    worker.answer("fake-install all", status=1, times=1)
+    assert worker.run("worker/worker.sh", "upgrade").status == 1
+    assert worker.run("worker/worker.sh", "state").stdout == "upgrading\n"
+    worker.answer("fake-install all")
+    assert worker.run("worker/worker.sh", "upgrade").status == 0
+    assert worker.run("worker/worker.sh", "state").stdout == "joined\n"
 
 
 def test_a_machine_outside_of_a_cluster_cannot_be_upgraded(worker: Machine) -> None:

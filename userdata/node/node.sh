@@ -47,7 +47,7 @@ reset_node() {
       ${RESET_SKIP:+--skip-phases="$RESET_SKIP"} ||
       die "kubeadm reset failed" containerd.service
   fi
-  rm -rf -- "$ROOT"/etc/cni/net.d/* "$RUN_DIR/discovery.conf" "$STATE_DIR/manifests"
+  rm -rf -- "$ROOT"/etc/cni/net.d/* "$STATE_DIR/manifests"
   rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed,upgrade}
 }
 

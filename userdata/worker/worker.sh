@@ -10,7 +10,7 @@
 #                         a step of cluster/service-account-key.sh
 #   worker.sh authorities trust|certificates|check
 #                         a step of cluster/certificate-authorities.sh
-#   worker.sh state       prints "joined" or "new"
+#   worker.sh state       prints "joined", "upgrading" if its upgrade was interrupted, or "new"
 #   worker.sh reset       removes everything of the cluster from the machine
 
 # shellcheck source-path=SCRIPTDIR source=../lib/lib.sh
@@ -29,6 +29,8 @@ source "$HERE/node/kubelet-certificates.sh"
 source "$HERE/node/node.sh"
 # shellcheck source-path=SCRIPTDIR source=../node/pod-tokens.sh
 source "$HERE/node/pod-tokens.sh"
+
+UPGRADE=$STATE_DIR/upgrade # exists until it is done
 
 configure() {
   step "check what is here"
@@ -74,12 +76,16 @@ upgrade() {
   step "upgrade from $(kubelet_version) to $KUBERNETES_VERSION"
   local -a flags
   mapfile -t flags < <(kubeadm_flags)
+  # The kubelet has the new version before all is done.
+  write_file "$UPGRADE" 0644 "$KUBERNETES_VERSION"
+  sync -- "$UPGRADE" "$STATE_DIR"
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
   install_programs
   # After an interrupted upgrade the old process may still run.
   systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   refresh_kubelet_config
+  rm -f -- "$UPGRADE"
   log "upgraded"
 }
 
@@ -117,6 +123,7 @@ finish() {
   is_member || was_interrupted || die "no join was interrupted on this machine"
   rejoin || die "the kubelet does not reach the cluster" kubelet.service
   rm -f -- "$KUBERNETES_DIR/bootstrap-kubelet.conf"
+  hide_kubelet_config
   end_attempt
 }
 
@@ -133,6 +140,16 @@ rejoin() {
   systemctl is-active --quiet kubelet.service || systemctl start kubelet.service ||
     die "the kubelet does not start" kubelet.service
   log "has joined already"
+}
+
+state() {
+  if ! is_member; then
+    echo new
+  elif [[ -e $UPGRADE ]]; then
+    echo upgrading
+  else
+    echo joined
+  fi
 }
 
 node_exists() {
@@ -155,6 +172,6 @@ case $VERB in
       reset) reset_node ;;
     esac
     ;;
-  state) if is_member; then echo joined; else echo new; fi ;;
+  state) state ;;
   *) die "usage: worker.sh configure|join|finish|upgrade|pod-tokens|authorities|state|reset" ;;
 esac
