@@ -43,13 +43,14 @@ drain() {
   refuse_local_volumes
   [[ -z $exists ]] || ! node_is_healthy || alive=true
   if [[ $alive == true ]]; then
-    wait_for_reboots
+    wait_for_reboots "$NODE_NAME"
     wait_for_other_nodes
   fi
   [[ $ROLE != control-plane ]] || require_quorum_without_node
   if [[ -z $exists ]]; then
     log "there is no Node $NODE_NAME: nothing to drain"
   else
+    leave_successor
     cordon
     if evict_pods; then
       wait_for_volumes "$alive"

@@ -61,7 +61,8 @@ require_quorum_without_node() {
       continue
     fi
     voters=$((voters + 1))
-    [[ $health != *"${clients# } is healthy"* ]] || healthy=$((healthy + 1))
+    # A member that has never started has no address.
+    [[ -z ${clients# } || $health != *"${clients# } is healthy"* ]] || healthy=$((healthy + 1))
   done <<<"$members"
   needed=$((voters / 2 + 1))
   if [[ -z $own ]]; then

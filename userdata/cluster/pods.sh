@@ -5,7 +5,7 @@
 # evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod, or has ended
 # none.
 evict_pods() {
-  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began provider=$node_provider
+  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began provider=${PROVIDER_ID:-$node_provider}
   step "drain"
   until ((SECONDS - start >= limit)); do
     # An API server that goes away meanwhile is no reason to give up a drain of hours.
@@ -13,18 +13,28 @@ evict_pods() {
     # This machine may have stood still while its gateway was replaced, and the node as well.
     [[ -z $provider || -z $node_provider || $node_provider == "$provider" ]] ||
       die "another machine has taken the name $NODE_NAME meanwhile: it is left alone"
-    [[ $node_ready != Unknown ]] || return 1
+    ! is_dead || return 1
     began=$SECONDS
     # One minute at a time: a machine may die while it is drained.
     ! run kubectl --kubeconfig "$ADMIN_KUBECONFIG" drain "$NODE_NAME" --ignore-daemonsets \
       --delete-emptydir-data --timeout=60s || return 0
     ! no_pod_ends || return 1
     # What fails at once will fail again, for example pods without a controller.
-    ((SECONDS - began > 10)) || quick=$((quick + 1))
+    quick=$((SECONDS - began > 10 ? 0 : quick + 1))
     ((quick < 3)) || break
     sleep "${WAIT_PAUSE:-3}"
   done
   die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
+}
+
+# A kubelet that could not reach the API is not heard of for a moment, and its machine answers then.
+is_dead() {
+  [[ $node_ready == Unknown ]] || return 1
+  ! on_node true </dev/null 2>/dev/null || ! wait_for "${HEARD_TIMEOUT:-60}" "the kubelet of $NODE_NAME" is_heard
+}
+
+is_heard() {
+  read_node "$NODE_NAME" && [[ -n $node_exists && $node_ready != Unknown ]]
 }
 
 # no_pod_ends: all that are left should have ended minutes ago, and the kubelet says that it cannot end

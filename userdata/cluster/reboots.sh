@@ -8,15 +8,15 @@ LOCK_OWNER=openstack-kubernetes
 # next one has run. This is for all but the drain, which may take hours.
 HOLD_SECONDS=3600
 
-# wait_for_reboots: until kured reboots no other node; then it begins with none for an hour and
-# the time that a drain may take.
+# wait_for_reboots [NODE]: until kured reboots no node, or this one, which may; then it begins with none
+# for an hour and the time that a drain may take.
 wait_for_reboots() {
   step "wait for reboots"
-  wait_for "${REBOOT_TIMEOUT:-2100}" "kured" hold_reboots ||
+  wait_for "${REBOOT_TIMEOUT:-2100}" "kured" hold_reboots "$@" ||
     die "$obstacle. If it does not reboot: kubectl -n kured annotate daemonset kured $KURED_LOCK-. Then run again"
 }
 
-# hold_reboots: sets `obstacle` if it fails. A lock that names no Node holds kured already.
+# hold_reboots [NODE]: sets `obstacle` if it fails. A lock that names no Node holds kured already.
 hold_reboots() {
   local text version lock holder='' found seconds=$((HOLD_SECONDS + ${DRAIN_TIMEOUT:-600}))
   obstacle="the lock of kured cannot be read or written (kubectl -n kured get daemonset kured)"
@@ -26,7 +26,7 @@ hold_reboots() {
   IFS='|' read -r version lock <<<"$text"
   [[ ! $lock =~ \"nodeID\":\"([-.a-z0-9]+)\" ]] || holder=${BASH_REMATCH[1]}
   if [[ -n $lock && $holder != "$LOCK_OWNER" ]]; then
-    [[ -n $holder && $holder != "$NODE_NAME" ]] || return 0
+    [[ -n $holder && $holder != "${1:-}" ]] || return 0
     found=$(kube get node "$holder" --ignore-not-found -o name) || return
     [[ -n $found ]] || return 0
     obstacle="kured reboots $holder"

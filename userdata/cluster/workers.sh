@@ -3,13 +3,11 @@
 # shellcheck disable=SC2154 # nodes.sh sets node_*
 
 join_worker() {
-  local state
   step "join"
   # The machine was configured a moment ago, so it answers.
   wait_for 120 "SSH to $NODE_NAME" worker_state || die "no SSH connection to $SSH_USER@$NODE_IP: $(complaint on_node true)"
-  state=$(<"$FOLDER/state")
   find_node
-  if [[ $state == joined && -n $node_exists ]]; then
+  if [[ $state != new && -n $node_exists ]]; then
     log "$NODE_NAME has joined already"
     return
   fi
@@ -40,10 +38,10 @@ finish_join() {
     die "$NODE_NAME says that it has not joined, but its Node belongs to this same server ($PROVIDER_ID): it gets no token, because someone else may be root there. If its machine was reset by hand, delete the Node, then run again: kubectl delete node $NODE_NAME"
 }
 
-# Waiting helps while nothing answers, not after a refusal: sshd stops answering someone whom it has
-# refused often.
+# worker_state: sets `state`. Waiting helps while nothing answers, not after a refusal: sshd stops
+# answering someone whom it has refused often.
 worker_state() {
-  on_node_script state >"$FOLDER/state" 2>"$FOLDER/refused" </dev/null && return
+  state=$(on_node_script state 2>"$FOLDER/refused" </dev/null) && return
   ! grep -qE 'Permission denied|Host key verification failed' "$FOLDER/refused" ||
     die "$SSH_USER@$NODE_IP refuses the login: $(tail -n 1 "$FOLDER/refused")"
   return 1
@@ -54,7 +52,7 @@ upgrade_worker() {
   local from
   find_node
   from=$node_version
-  [[ -n $from && $from != "$KUBERNETES_VERSION" ]] || return 0
+  [[ $state == upgrading || (-n $from && $from != "$KUBERNETES_VERSION") ]] || return 0
   step "upgrade from $from to $KUBERNETES_VERSION"
   # An unhealthy node serves no one, and the upgrade may repair it.
   if node_is_healthy; then

@@ -42,7 +42,7 @@ lease_turn() {
     obstacle="$turn_holder has the turn since $turn_renewed (kubectl -n kube-system get lease $TURN)"
     return 1
   fi
-  hold_reboots || [[ $WAIT_FOR_OTHERS == false ]] || return
+  hold_reboots "$NODE_NAME" || [[ $WAIT_FOR_OTHERS == false ]] || return
   obstacle="the Lease $TURN cannot be read or written"
   # Two that write at the same time: the first one wins, for the other has an old version or none.
   manifest=$(render "$HERE/control-plane/files/turn.yaml" TURN NODE_NAME TURN_SECONDS PURPOSE="$1" \

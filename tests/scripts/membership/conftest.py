@@ -39,6 +39,16 @@ def healthy(*lasts: int) -> str:
     return "".join(f"https://10.8.0.{last}:2379 is healthy: successfully\n" for last in lasts)
 
 
+LOCK = "weave.works/kured-node-lock"
+
+
+def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
+    """Install kured, whose lock has this holder."""
+    lock = f'{{"nodeID":"{holder}","created":"2026-01-01T00:00:00Z","TTL":0}}' if holder else ""
+    machine.answer("get daemonset kured", f"41|{lock}", times=times)
+    machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
+
+
 def answer_nodes(machine: Machine, *texts: str, times: int = 0) -> None:
     """Let kubectl print these lines of all Nodes."""
     machine.answer("get nodes -o", "".join(f"{text}\n" for text in texts), times=times)
@@ -63,7 +73,9 @@ def worker(make_machine: MakeMachine, **values: str) -> Machine:
     answer_nodes(made, node("demo-worker-0"), node("demo-worker-1"))
     made.answer("get node demo-worker-0", node("demo-worker-0"))
     made.answer("^ssh .*worker.sh state", "joined\n")
-    made.environment.update(READY_TIMEOUT="1", DETACH_TIMEOUT="1", OTHERS_TIMEOUT="1")
+    made.environment.update(
+        READY_TIMEOUT="1", DETACH_TIMEOUT="1", OTHERS_TIMEOUT="1", HEARD_TIMEOUT="1"
+    )
     return made
 
 

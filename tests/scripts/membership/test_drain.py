@@ -11,9 +11,11 @@ import pytest
 from tests.scripts.conftest import Machine, Result
 from tests.scripts.membership.conftest import (
     CORDON,
+    LOCK,
     answer_nodes,
     etcd_member,
     healthy,
+    kured,
     node,
 )
 
@@ -52,11 +54,26 @@ def test_a_machine_that_dies_during_the_drain_is_abandoned(make: Callable[..., M
     machine = make(PROVIDER_ID=SERVER)
     machine.answer(" drain ", status=1)
     machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
-    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=3)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=4)
     machine.answer("^ssh ", status=255)
     assert drain(machine).status == 0
     assert len(machine.called(" drain ")) == 1
     assert not machine.called("delete node")
+
+
+def test_a_kubelet_that_is_not_heard_of_for_a_moment_ends_its_pods_itself(
+    make: Callable[..., Machine],
+) -> None:
+    """As after an API that was away during the drain."""
+    machine = make()
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"), times=5)
+    machine.answer("get node demo-worker-0", node("demo-worker-0"), times=4)
+    machine.answer(" drain ", status=1, times=1)
+    machine.environment["HEARD_TIMEOUT"] = "30"
+    result = drain(machine)
+    assert result.status == 0, result
+    assert len(machine.called(" drain ")) == 2
+    assert not machine.called("taint")
 
 
 def test_a_dead_server_keeps_its_pods_until_it_is_stopped(make: Callable[..., Machine]) -> None:
@@ -451,7 +468,7 @@ def test_the_node_of_a_successor_is_left_alone(make: Callable[..., Machine]) -> 
     assert not machine.called("delete")
 
 
-@pytest.mark.parametrize(("reads", "status"), [(2, 1), (3, 0)])
+@pytest.mark.parametrize(("reads", "status"), [(1, 0), (2, 1), (3, 1), (4, 0)])
 def test_a_drain_that_stood_still_leaves_the_successor_alone(
     make_control_plane: Callable[..., Machine], reads: int, status: int
 ) -> None:
@@ -464,6 +481,8 @@ def test_a_drain_that_stood_still_leaves_the_successor_alone(
     assert result.status == status
     assert not machine.called("member remove")
     assert not machine.called(f"delete node {name}")
+    assert bool(machine.called("patch node")) == (reads > 1)
+    assert bool(machine.called(" drain ")) == (reads > 3)
 
 
 @pytest.mark.parametrize("registered", ["", node("demo-control-plane-2", "False", "starting")])
@@ -596,6 +615,18 @@ def test_etcd_keeps_a_healthy_majority(
         assert not machine.called("member remove")
 
 
+def test_a_member_that_has_never_started_is_not_healthy(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane()
+    members = [etcd_member(21, "m21"), "22, unstarted, , https://10.8.0.22:2380, , false\n"]
+    machine.answer("member list", "".join([*members, etcd_member(23, "demo-control-plane-2")]))
+    machine.answer("endpoint health", healthy(21, 23))
+    result = drain(machine)
+    assert "of the 2 other etcd members 1 are healthy" in result.log
+    assert not machine.called("patch node")
+
+
 @pytest.mark.parametrize("answer", ["", "21, started, demo-control-plane-0, https://10.8"])
 def test_a_control_plane_stays_while_the_members_of_etcd_are_unknown(
     make_control_plane: Callable[..., Machine], answer: str
@@ -615,16 +646,6 @@ def test_the_last_control_plane_stays(make_control_plane: Callable[..., Machine]
     result = drain(machine)
     assert "cannot be removed: no other control plane's etcd answers" in result.log
     assert not machine.called("patch node")
-
-
-LOCK = "weave.works/kured-node-lock"
-
-
-def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
-    """Install kured, whose lock has this holder."""
-    lock = f'{{"nodeID":"{holder}","created":"2026-01-01T00:00:00Z","TTL":0}}' if holder else ""
-    machine.answer("get daemonset kured", f"41|{lock}", times=times)
-    machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
 
 
 @pytest.mark.parametrize(("limit", "hours"), [("10800", 4), ("86400", 25)])

@@ -11,6 +11,7 @@ from tests.scripts.membership.conftest import (
     CORDON,
     UNCORDON,
     answer_nodes,
+    kured,
     node,
 )
 
@@ -292,6 +293,29 @@ def test_a_node_that_someone_cordoned_stays_so_after_its_upgrade(
     machine.order("drain demo-worker-0", "worker.sh upgrade")
     assert not machine.called("patch")
     assert "stays cordoned" in result.log
+
+
+def test_an_upgrade_that_ended_when_the_kubelet_was_new_is_completed(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.answer("^ssh .*worker.sh state", "upgrading\n")
+    cordoned = node("demo-worker-0", cordoned="true", marked="true")
+    machine.answer("get node demo-worker-0", cordoned)
+    result = join(machine)
+    assert result.status == 0, result
+    machine.order("drain demo-worker-0", "worker.sh upgrade", UNCORDON)
+
+
+def test_no_node_is_upgraded_while_kured_reboots_it(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "demo-worker-0")
+    machine.environment["REBOOT_TIMEOUT"] = "1"
+    machine.answer("get node demo-worker-0", node("demo-worker-0", version="v1.35.4"))
+    result = join(machine)
+    assert result.status == 1
+    assert "kured reboots demo-worker-0." in result.log
+    assert not machine.called("worker.sh upgrade")
 
 
 def test_no_node_is_upgraded_while_another_is_unhealthy(make: Callable[..., Machine]) -> None:
