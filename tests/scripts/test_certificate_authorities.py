@@ -573,6 +573,13 @@ def test_the_end_of_one_phase_is_not_that_of_the_next(gateway: Machine) -> None:
     assert steps(gateway)
 
 
+def test_a_check_that_was_killed_here_is_not_passed(gateway: Machine) -> None:
+    gateway.answer("^ssh .*10.8.0.31 .*authorities check", does="os.kill(os.getppid(), 9)")
+    result = rotate(gateway, "forget")
+    assert result.status == 1
+    assert not any(step in ("forget", "trust") for step, _ in steps(gateway))
+
+
 def test_a_phase_that_failed_has_not_ended(gateway: Machine) -> None:
     gateway.answer("^ssh .*10.8.0.31 .*certificates", status=1)
     assert rotate(gateway).status == 1

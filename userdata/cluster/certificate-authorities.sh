@@ -80,8 +80,7 @@ issue_to_kubelets() {
 
 # on_workers STEP: of their kubelets; those of control planes follow with the rest.
 on_workers() {
-  local all=$FOLDER/nodes
-  grep ' worker ' "$all" >"$FOLDER/workers" || return 0 # none
+  awk '$2 == "worker"' "$FOLDER/nodes" >"$FOLDER/workers"
   NODES=$FOLDER/workers on_every_node authorities "$1"
   refuse_failed "did not do this"
 }

@@ -23,16 +23,17 @@ on_control_plane() {
 
 # on_every_node VERB...: some at the same time. Sets `failed` to the names of those that did not do it.
 on_every_node() {
-  local name ROLE SSH_USER address list=$FOLDER/failed
-  : >"$list"
+  local name ROLE SSH_USER address nodes=${NODES:-$FOLDER/nodes} succeeded=$FOLDER/succeeded
+  : >"$succeeded"
   # shellcheck disable=SC2034 # ssh.sh uses ROLE and SSH_USER
   while read -r name ROLE SSH_USER address; do
     wait_for_fewer "$AT_ONCE"
-    { NODE_IP=$address on_node_script "$@" <"${INPUT:-/dev/null}" || echo "$name" >>"$list"; } &
-  done <"${NODES:-$FOLDER/nodes}"
+    { NODE_IP=$address on_node_script "$@" <"${INPUT:-/dev/null}" && echo "$name" >>"$succeeded"; } &
+  done <"$nodes"
   wait_for_fewer 1
+  # Also those whose process here was killed.
   # shellcheck disable=SC2034 # the scripts that source this use it
-  failed=$(sort "$list" | paste -sd ' ')
+  failed=$(comm -23 <(cut -d ' ' -f 1 "$nodes" | sort) <(sort "$succeeded") | paste -sd ' ')
 }
 
 # wait_for_fewer COUNT: nodes that are being asked. Meanwhile runs what they wait for.
