@@ -14,6 +14,7 @@ import pytest
 
 from lab import image, settings
 from tests.lab.cluster import UP, Cluster, left_in_project, run
+from tests.lab.kubeconfigs import copied, may_do_everything
 from tests.lab.object_store import ObjectStore
 
 CONTROL_PLANES = ["backup-control-plane-0", "backup-control-plane-1", "backup-control-plane-2"]
@@ -21,6 +22,8 @@ NODES = [*CONTROL_PLANES, "backup-worker-0"]
 SCRIPTS = "/usr/local/lib/openstack-kubernetes/current"
 CONTROL_PLANE_SH = f"{SCRIPTS}/control-plane/control-plane.sh"
 BACKUP_SH = f"{SCRIPTS}/backup/backup.sh"
+# A copy of the kubeconfig that an update has revoked.
+LEAKED = "leaked-kubeconfig"
 PROOF = "openstack-kubernetes-backup-proof.service"
 
 
@@ -160,6 +163,9 @@ def test_without_any_control_plane_an_update_refuses_to_replace_the_old_data(
     cluster: Cluster, store: ObjectStore
 ) -> None:
     take_backup(cluster, CONTROL_PLANES[1])
+    leaked = copied(cluster, LEAKED)
+    cluster.up(rotation={"kubeconfig": 2})
+    assert not may_do_everything(leaked)
     remember(cluster, "after-the-backup")
     lose(*CONTROL_PLANES)
     told = refused(cluster)
@@ -174,9 +180,17 @@ def test_the_cluster_is_restored_from_the_snapshot_and_the_old_data_is_kept(
 ) -> None:
     # The refused update has refreshed the state: it knows which machines are gone.
     cluster.up(backup=backup(store, restore=store.names()[-1]))
+    assert len(set_aside(cluster)) == 1
+
+
+def test_what_was_revoked_after_the_backup_is_revoked_by_a_refresh(cluster: Cluster) -> None:
+    leaked = cluster.stack.folder / LEAKED
+    assert may_do_everything(leaked)
+    assert not may_do_everything(cluster.kubeconfig)
+    cluster.up("--refresh")
+    assert not may_do_everything(leaked)
     assert_whole(cluster)
     assert remembered(cluster) == {"before-the-loss"}
-    assert len(set_aside(cluster)) == 1
 
 
 def test_the_restored_cluster_works_as_before(cluster: Cluster) -> None:
