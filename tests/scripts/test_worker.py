@@ -301,8 +301,18 @@ def test_a_machine_outside_of_a_cluster_cannot_be_upgraded(worker: Machine) -> N
     assert "there is nothing to upgrade" in result.log
 
 
-def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine) -> None:
+@pytest.mark.parametrize(
+    "complains",
+    [
+        "",
+        "error: You must be logged in to the server (Unauthorized)\n",
+        "Unable to connect to the server: tls: failed to verify certificate: x509: expired\n",
+        "Error from server (InternalError): an error on the server\n",
+    ],
+)
+def test_a_node_of_a_living_cluster_is_not_taken(worker: Machine, complains: str) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
+    worker.answer("get --raw /readyz", status=int(bool(complains)), complains=complains)
     result = worker.run("worker/worker.sh", "configure")
     assert result.status == 1
     assert "node of another cluster that is alive" in result.log
@@ -321,7 +331,8 @@ def test_a_node_of_a_cluster_whose_api_pauses_is_not_taken(worker: Machine) -> N
 
 def test_a_node_of_a_dead_cluster_is_taken(worker: Machine) -> None:
     joined(worker).place("etc/kubernetes/pki/ca.crt", "another CA\n")
-    worker.answer("kubelet.conf .*get --raw /readyz", status=1)
+    gone = "Unable to connect to the server: EOF\n"
+    worker.answer("kubelet.conf .*get --raw /readyz", status=1, complains=gone)
     assert worker.run("worker/worker.sh", "configure").status == 0
     assert worker.called("kubeadm reset --force")
 

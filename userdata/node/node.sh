@@ -64,7 +64,10 @@ refuse_foreign_cluster() {
 }
 
 foreign_api_answers() {
-  timeout 20 kubectl --kubeconfig "$1" --request-timeout=10s get --raw /readyz >/dev/null 2>&1
+  local said
+  said=$(timeout 20 kubectl --kubeconfig "$1" --request-timeout=10s get --raw /readyz 2>&1) && return
+  # A refusal is an answer: the certificate of this machine may have expired.
+  [[ $said == *"Error from server"* || $said == *"logged in to the server"* || $said == *x509* ]]
 }
 
 kubeadm_flags() {
