@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloud.login import CloudLogin, login, resolve
-from config.errors import ConfigError, Fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +28,9 @@ def endpoint(known: CloudLogin | None = None) -> Endpoint:
     found = known or login()
     settings = resolve(found)
     ca_file = settings.config.get("cacert")
-    try:
-        certificate = Path(ca_file).expanduser().read_text() if ca_file else None
-    except OSError as error:
-        raise ConfigError([Fault("openstack:cacertFile", ca_file, str(error))]) from None
     return Endpoint(
         auth_url=settings.get_auth_args()["auth_url"],
         region=settings.get_region_name() or "",
-        ca_certificate=certificate,
+        ca_certificate=Path(ca_file).expanduser().read_text() if ca_file else None,
         insecure=settings.get_requests_verify_args()[0] is False,
     )

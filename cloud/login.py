@@ -7,8 +7,9 @@ environment variable; an entry of clouds.yaml, if one is named, comes before all
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -67,6 +68,8 @@ _OTHER = (
     ("cert", ("OS_CERT",), "cert"),
     ("key", ("OS_KEY",), "key"),
 )
+# Those of them that are files.
+FILES = ("cacert", "cert", "key")
 _CLOUD = ("cloud", ("OS_CLOUD",))
 _INSECURE = ("insecure", ("OS_INSECURE",))
 _DEFAULT_DOMAIN = ("defaultDomain", ("OS_DEFAULT_DOMAIN",))
@@ -86,6 +89,8 @@ class CloudLogin:
     value: str | None
     settings: Mapping[str, Any]
     """Arguments of `OpenStackConfig.get_one`."""
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The key or the variable that names each of the `FILES`; clouds.yaml names the others."""
 
     @property
     def from_file(self) -> bool:
@@ -110,11 +115,17 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         return {theirs: value for ours, names, theirs in table if (value := find(ours, names))}
 
     other = found(_OTHER)
+    files = {
+        theirs: f"openstack:{ours}" if look_up(ours) else names[0]
+        for ours, names, theirs in _OTHER
+        if theirs in FILES and theirs in other
+    }
     insecure = find(*_INSECURE)
     if insecure is not None:
         other["verify"] = insecure.lower() not in ("1", "t", "true")
     if cloud := find(*_CLOUD):
-        return CloudLogin(key="openstack:cloud", value=cloud, settings={"cloud": cloud, **other})
+        settings = {"cloud": cloud, **other}
+        return CloudLogin(key="openstack:cloud", value=cloud, settings=settings, files=files)
 
     auth = found(_AUTH)
     default = find(*_DEFAULT_DOMAIN) or "default"
@@ -133,6 +144,7 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
         key="openstack:authUrl",
         value=str(url) if url else None,
         settings={"auth_type": kind, "auth": auth, **other},
+        files=files,
     )
 
 
@@ -182,7 +194,8 @@ def resolve(login: CloudLogin) -> CloudRegion:
     """The complete settings, with the entry of clouds.yaml, without a request.
 
     Raises:
-        ConfigError: when clouds.yaml has no such entry, it lacks something, or nothing is set.
+        ConfigError: when clouds.yaml has no such entry, it lacks something, nothing is set, or a
+            certificate or its key cannot be read.
     """
     # The import takes half a second, which the tests need not spend.
     from keystoneauth1.exceptions import MissingRequiredOptions
@@ -228,7 +241,24 @@ def resolve(login: CloudLogin) -> CloudRegion:
         raise ConfigError([fault]) from None
     if login.from_file and not found.get_auth_args().get("auth_url"):
         raise ConfigError([Fault(login.key, login.value, "cannot be used: it has no auth_url")])
+    if faults := list(_unreadable(login, found.config)):
+        raise ConfigError(faults)
     return found
+
+
+def _unreadable(login: CloudLogin, settings: Mapping[str, Any]) -> Iterator[Fault]:
+    for name in FILES:
+        if not (path := settings.get(name)):
+            continue
+        try:
+            Path(path).expanduser().read_text()
+        except (OSError, ValueError) as error:
+            key = login.files.get(name, f"{name} of {login.value} in clouds.yaml")
+            # The provider takes the key itself, too, which is not to be shown.
+            value = MISSING if "\n" in path else path
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            problem = f"cannot be read: {reason}; set it to the path of a PEM file"
+            yield Fault(key, value, problem)
 
 
 def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, str]:

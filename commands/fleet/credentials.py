@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from cloud.login import login, resolve
+from cloud.login import FILES, login, resolve
 from commands.errors import CommandError
 
 PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"  # noqa: S105 - its name
@@ -40,9 +40,8 @@ _REQUIRED = {
 }
 # A file, with the CA of the backend.
 _CA = "AWS_CA_BUNDLE"
-# Settings of an entry of clouds.yaml, and those that are files.
+# Settings of an entry of clouds.yaml, without those that are files.
 _SETTINGS = ("auth_type", "auth", "region_name", "interface", "verify")
-_FILES = ("cacert", "cert", "key")
 
 
 class CredentialError(CommandError):
@@ -109,7 +108,7 @@ def _clouds_yaml(provider: Callable[[str], str | None]) -> tuple[dict[str, str],
         key: region.config[key] for key in _SETTINGS if region.config.get(key) is not None
     }
     files = {}
-    for key in _FILES:
+    for key in FILES:
         if path := region.config.get(key):
             files[f"{key}.pem"] = _text(key, path)
             entry[key] = f"{FOLDER}/{key}.pem"

@@ -148,6 +148,40 @@ def test_a_project_of_the_environment_next_to_that_of_the_entry_is_refused(
     assert "project_id" not in auth
 
 
+@pytest.mark.parametrize(
+    ("stack", "variables", "told"),
+    [
+        ({"cacertFile": "/gone"}, {}, "openstack:cacertFile = /gone: cannot be read: No such"),
+        ({}, {"OS_CERT": "/gone"}, "OS_CERT = /gone: cannot be read: No such file"),
+        # The file that clouds.yaml names is another one.
+        ({"cloud": "lab"}, {"OS_CACERT": "/gone"}, "OS_CACERT = /gone: .*: No such file"),
+        ({"cloud": "lab", "key": "~"}, {}, "openstack:key = ~: .*: Is a directory"),
+        (
+            {"key": "-----BEGIN PRIVATE KEY-----\nMC4C"},
+            {},
+            "openstack:key: cannot be read: .*; set it to the path of a PEM",
+        ),
+    ],
+)
+def test_a_certificate_that_cannot_be_read_is_told_by_whatever_names_it(
+    clouds: Path, stack: dict[str, str], variables: dict[str, str], told: str
+) -> None:
+    address = {"authUrl": "https://a", "userName": "u", "password": "p", "tenantName": "t"}
+    with pytest.raises(ConfigError, match=told) as caught:
+        resolve(login(keys(**address, **stack), variables))
+    assert "MC4C" not in str(caught.value)
+
+
+def test_a_certificate_of_an_entry_that_cannot_be_read_is_told(clouds: Path) -> None:
+    (clouds.parent / "ca.pem").unlink()
+    for use in (resolve, endpoint):
+        with pytest.raises(ConfigError, match=r"cacert of lab in clouds.yaml = /.*: No such file"):
+            use(login(keys(cloud="lab"), {}))
+    (clouds.parent / "ca.pem").write_bytes(b"\x30\x82\xff")
+    with pytest.raises(ConfigError, match=r"cannot be read: it is no text; set it to the path"):
+        resolve(login(keys(cloud="lab"), {}))
+
+
 def test_programs_in_the_cluster_get_no_credentials(clouds: Path) -> None:
     got = endpoint(login(keys(cloud="lab"), {}))
     assert got.auth_url == "https://cloud.example.org:5000/v3"
