@@ -6,13 +6,15 @@ environment variable; an entry of clouds.yaml, if one is named, comes before all
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+import yaml
 
 from config.errors import MISSING, ConfigError, Fault, nearest
 
@@ -194,8 +196,8 @@ def resolve(login: CloudLogin) -> CloudRegion:
     """The complete settings, with the entry of clouds.yaml, without a request.
 
     Raises:
-        ConfigError: when clouds.yaml has no such entry, it lacks something, nothing is set, or a
-            certificate or its key cannot be read.
+        ConfigError: when clouds.yaml is broken or has no such entry, it lacks something, nothing
+            is set, or a certificate or its key cannot be read.
     """
     # The import takes half a second, which the tests need not spend.
     from keystoneauth1.exceptions import MissingRequiredOptions
@@ -206,11 +208,16 @@ def resolve(login: CloudLogin) -> CloudRegion:
     if login.value is None:
         problem = "set it to an entry of clouds.yaml, or set OS_CLOUD or OS_AUTH_URL"
         raise ConfigError([Fault("openstack:cloud", MISSING, problem)])
+    config_files = _also("OS_CLIENT_CONFIG_FILE", CONFIG_FILES)
+    secure_files = _also("OS_CLIENT_SECURE_FILE", SECURE_FILES)
+    if login.from_file:
+        _require_entries(login, config_files)
+        _require_entries(login, secure_files)
     known = OpenStackConfig(
         load_envvars=False,
         load_yaml_config=login.from_file,
-        config_files=_also("OS_CLIENT_CONFIG_FILE", CONFIG_FILES),
-        secure_files=_also("OS_CLIENT_SECURE_FILE", SECURE_FILES),
+        config_files=config_files,
+        secure_files=secure_files,
     )
     # Without any clouds.yaml openstacksdk invents an entry.
     if login.from_file and known.config_filename is None:
@@ -259,6 +266,43 @@ def _unreadable(login: CloudLogin, settings: Mapping[str, Any]) -> Iterator[Faul
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             problem = f"cannot be read: {reason}; set it to the path of a PEM file"
             yield Fault(key, value, problem)
+
+
+def _require_entries(login: CloudLogin, files: Sequence[str]) -> None:
+    """Refuse the file of clouds that is found first, if it cannot be one.
+
+    openstacksdk would look for another file, or fail in its own code.
+
+    Raises:
+        ConfigError: with the path, and the line if it is known.
+    """
+    for file in files:
+        try:
+            with Path(file).open() as text:
+                content = json.load(text) if file.endswith("json") else yaml.safe_load(text)
+        except OSError:
+            continue
+        except (ValueError, yaml.YAMLError) as error:
+            # No more of the error: it may show a password.
+            mark = getattr(error, "problem_mark", None)
+            where = f"{file}, line {mark.line + 1}" if mark else file
+            problem = f"{where}: has a syntax error; correct it"
+            raise ConfigError([Fault(login.key, login.value, problem)]) from None
+        clouds = {} if content is None else _entry(content, "clouds")
+        for found, name in (
+            (clouds, "`clouds:`"),
+            (cloud := _entry(clouds, login.value), f"`clouds: {login.value}:`"),
+            (_entry(cloud, "auth") or {}, f"`clouds: {login.value}: auth:`"),
+        ):
+            if not isinstance(found, dict):
+                problem = f"{file}: {name} must have keys below it; write them there"
+                raise ConfigError([Fault(login.key, login.value, problem)])
+        return
+
+
+def _entry(content: object, key: str | None) -> object:
+    """What is below the key; empty if the key is not there."""
+    return content.get(key, {}) if isinstance(content, dict) else None
 
 
 def _from_environment(login: CloudLogin, entry: Mapping[str, Any]) -> dict[str, str]:

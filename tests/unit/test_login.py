@@ -116,6 +116,32 @@ def test_without_a_file_of_clouds_it_says_where_one_is_looked_for(
         resolve(login(keys(cloud="lab"), {}))
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("clouds:\n  lab:\n    auth:\n   password: hunter2\n", ", line 4: has a syntax error"),
+        ("clouds: {lab: {auth: {password: hunter2\0}}}", ": has a syntax error; correct it"),
+        ("clouds:\n", ": `clouds:` must have keys below it"),
+        ("- hunter2\n", ": `clouds:` must have keys below it"),
+        ("clouds: {lab: }\n", ": `clouds: lab:` must have keys below it"),
+        ("clouds: {lab: {auth: hunter2}}\n", ": `clouds: lab: auth:` must have keys below it"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE"])
+def test_a_broken_file_of_clouds_is_told_with_its_place(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str, variable: str
+) -> None:
+    # A whole one, which openstacksdk would take instead.
+    monkeypatch.setattr("openstack.config.loader.CONFIG_FILES", [str(clouds)])
+    broken = clouds.with_name("broken.yaml")
+    broken.write_text(text)
+    monkeypatch.setenv(variable, str(broken))
+    with pytest.raises(ConfigError) as caught:
+        resolve(login(keys(cloud="lab"), {}))
+    assert f"openstack:cloud = lab: {broken}{problem}" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_an_unknown_cloud_names_the_nearest(clouds: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such entry in clouds.yaml; did you mean lab\?"):
         resolve(login(keys(cloud="labb"), {}))
