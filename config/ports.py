@@ -1,5 +1,7 @@
 """Every port of a cluster. Node scripts get the ones that they need through `node.env`."""
 
+import re
+
 SSH = 22
 """On every machine; at the floating IP, that of the active gateway."""
 FIRST_GATEWAY_SSH = 2200
@@ -15,7 +17,9 @@ OBJECT_STORE = 7070
 OBJECT_STORE_NODE_PORT = 30070
 """NodePort of the object store, to which gateways send what reaches that port."""
 NODE_PORTS = (30000, 32767)
-"""The first and the last NodePort of Kubernetes."""
+"""The first and the last NodePort, unless the API server's argument names others."""
+_RANGE = re.compile(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
+_LAST = 65535
 
 API = 6443
 """API servers, and the API at the floating IP."""
@@ -56,6 +60,22 @@ _OF_NODE_SCRIPTS = (
     "GATEWAY_STATUS",
     "NODE_EXPORTER",
 )
+
+
+def node_ports(argument: str) -> tuple[int, int]:
+    """The first and the last NodePort by the API server's argument, in each form that it takes.
+
+    Raises:
+        ValueError: if it is no range of ports.
+    """
+    if not argument:
+        return NODE_PORTS
+    if found := _RANGE.fullmatch(argument):
+        first, sign, second = int(found[1]), found[2], int(found[3] or 0)
+        last = {"-": second, "+": first + second}.get(sign, first)
+        if 1 <= first <= last <= _LAST:
+            return first, last
+    raise ValueError("must be a range of ports such as 30000-32767")
 
 
 def node_env() -> dict[str, str]:

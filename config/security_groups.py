@@ -52,8 +52,8 @@ def rules(cluster: Cluster) -> list[Rule]:
         *_from_users(cluster),
         *_from_gateways(cluster),
         _tcp("control-plane", "control-plane", ports.ETCD_CLIENT, "etcd", last=ports.ETCD_PEER),
-        *(_from_load_balancers() if cluster.addons.octavia else ()),
-        *(rule for source in nodes for rule in _from_nodes(source)),
+        *(_from_load_balancers(cluster) if cluster.addons.octavia else ()),
+        *(rule for source in nodes for rule in _from_nodes(cluster, source)),
         *(
             _tcp(role, source, port, why)
             for source in nodes
@@ -87,25 +87,25 @@ def _from_gateways(cluster: Cluster) -> Iterator[Rule]:
     yield _tcp("control-plane", "gateway", ports.API, "API")
 
 
-def _from_load_balancers() -> Iterator[Rule]:
+def _from_load_balancers(cluster: Cluster) -> Iterator[Rule]:
     """Let in Octavia's machines, which take any address of the subnet.
 
     The cloud controller could open these ports, but with security groups of its own on ports that
     this program manages: a refresh would remove them.
     """
-    first, last = ports.NODE_PORTS
+    first, last = cluster.api_server.node_ports
     yield _tcp("worker", SUBNET, first, "load balancers", last=last)
     yield _udp("worker", SUBNET, first, "load balancers", last=last)
 
 
-def _from_nodes(source: str) -> Iterator[Rule]:
+def _from_nodes(cluster: Cluster, source: str) -> Iterator[Rule]:
     """Let in what every node, wherever it is, sends to the others."""
     yield Rule(role="node", source=source, protocol="icmp", why="path MTU, ping")
     yield _udp("node", source, ports.VXLAN, "pod VXLAN")
     yield _tcp("node", source, ports.CILIUM_HEALTH, "CNI health")
     yield _tcp("node", source, ports.HUBBLE, "Hubble")
     yield _tcp("node", source, ports.KUBELET, "kubelet")
-    first, last = ports.NODE_PORTS
+    first, last = cluster.api_server.node_ports
     yield _tcp("node", source, first, "NodePorts", last=last)
     yield _udp("node", source, first, "NodePorts", last=last)
     yield _tcp("control-plane", source, ports.API, "API")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from config import ports
 from config.base import Settings
 from config.values.kubernetes import (
     Arguments,
@@ -17,6 +18,9 @@ from config.values.kubernetes import (
 from config.values.machine import DropInName, Toml
 from config.values.network import HttpsUrl
 from config.values.text import Line, Name, Pem
+
+# The argument of the API server with the range of NodePorts.
+NODE_PORT_RANGE = "service-node-port-range"
 
 
 class Kubelet(Settings):
@@ -41,6 +45,11 @@ class ApiServer(Settings):
     extra_args: Arguments = Field(default_factory=dict)
     """Arguments of kube-apiserver by name, without `--`, in addition to those of kubeadm and this
     program. An API server that does not start with them gets its previous ones back."""
+
+    @property
+    def node_ports(self) -> tuple[int, int]:
+        """The first and the last NodePort."""
+        return ports.node_ports(self.extra_args.get(NODE_PORT_RANGE, ""))
 
 
 class ControllerManager(Settings):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from config import parse, ports, reserved, shutdown
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
+from config.models.kubernetes import NODE_PORT_RANGE
 from config.rules.rule import rule
 
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
@@ -34,8 +35,6 @@ _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%")
 _PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 _DURATION = re.compile(f"(?:{_PART_OF_DURATION.pattern})+")
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-# Both forms that the API server takes: the last port, or their number.
-_PORT_RANGE = re.compile(r"([0-9]{1,5})([-+])([0-9]{1,5})")
 
 
 @rule("kubelet")
@@ -64,22 +63,19 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
 
 @rule("apiServer", "addons")
 def _node_ports_of_gateways_are_in_range(cluster: Cluster) -> Iterator[Fault]:
-    name, addons = "service-node-port-range", cluster.addons
-    given = cluster.api_server.extra_args.get(name, "")
-    if (found := _PORT_RANGE.fullmatch(given)) is None:
+    addons, key = cluster.addons, f"apiServer.extraArgs.{NODE_PORT_RANGE}"
+    given = cluster.api_server.extra_args.get(NODE_PORT_RANGE, MISSING)
+    try:
+        low, high = cluster.api_server.node_ports
+    except ValueError as error:
+        yield Fault(key, given, str(error))
         return
-    low = int(found[1])
-    high = int(found[3]) + (low if found[2] == "+" else 0)
     wanted = {
         **dict.fromkeys((ports.INGRESS_HTTP, ports.INGRESS_HTTPS), addons.ingress.enabled),
         ports.OBJECT_STORE_NODE_PORT: addons.object_store.enabled,
     }
     for port in (port for port, needed in wanted.items() if needed and not low <= port <= high):
-        yield Fault(
-            f"apiServer.extraArgs.{name}",
-            given,
-            f"must include {port}, to which gateways forward; remove it",
-        )
+        yield Fault(key, given, f"must include {port}, to which gateways forward; remove it")
 
 
 @rule("kubeadm")

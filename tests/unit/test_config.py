@@ -250,6 +250,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "must include 30070, to which gateways forward; remove it",
         ),
         (
+            {"apiServer": {"extraArgs": {"service-node-port-range": "32000-31000"}}},
+            "apiServer.extraArgs.service-node-port-range = 32000-31000: must be a range of ports",
+        ),
+        (
             {"controllerManager": {"extraArgs": {"node-cidr-mask-size-ipv4": "26"}}},
             "every node has a /24 of podCidr; remove it",
         ),

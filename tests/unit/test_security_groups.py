@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import pytest
+
 from config.load import load
-from config.security_groups import Rule, rules
+from config.security_groups import SUBNET, Rule, rules
 
 MACHINE = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
 
@@ -52,6 +54,27 @@ def test_every_node_reaches_the_node_ports_of_every_other() -> None:
                 if rule.role == "node" and lets_in(rule, protocol, port)
             }
             assert sources == {"node", "10.9.0.60/32"}
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "last"),
+    [("20000-25000", 20000, 25000), ("20000+500", 20000, 20500), ("31000", 31000, 31000)],
+)
+def test_the_node_ports_are_those_that_the_api_server_gives_out(
+    given: str, first: int, last: int
+) -> None:
+    arguments = {"extraArgs": {"service-node-port-range": given}}
+    every = made(apiServer=arguments, addons={"loadBalancer": "octavia"})
+    for protocol in ("tcp", "udp"):
+        for role, source in (("node", "node"), ("worker", SUBNET)):
+            # Those of the cluster itself are each a rule.
+            known = {
+                (rule.first, rule.last)
+                for rule in every
+                if (rule.role, rule.source, rule.protocol) == (role, source, protocol)
+                if lets_in(rule, protocol, first) or lets_in(rule, protocol, 30000)
+            }
+            assert known == {(first, last)}
 
 
 def test_no_one_outside_of_the_cluster_reaches_a_node() -> None:
