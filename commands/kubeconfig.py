@@ -27,6 +27,7 @@ from commands.kubernetes_api import Administrator, KubeconfigError
 from commands.private_file import write_private
 from commands.pulumi_cli import PulumiError, pulumi
 from commands.waiting import until
+from config.kubernetes_yaml import dump
 
 # Seconds for the cluster to sign; it takes less than one.
 PATIENCE = 30
@@ -62,7 +63,7 @@ def make(administrator: Administrator, user: str, groups: Sequence[str], hours: 
             }
         ],
     }
-    return yaml.safe_dump(document, sort_keys=False)
+    return dump(document)
 
 
 def _signing_request(key: ec.EllipticCurvePrivateKey, user: str, groups: Sequence[str]) -> bytes:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.kubeadm import Document, dump
+from components.kubeadm import Document
+from config.kubernetes_yaml import dump
 from config.models.kubernetes import Oidc
 
 _ENCRYPTION_HEAD = """\

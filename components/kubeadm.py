@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from config import ports, shutdown
+from config.kubernetes_yaml import dump
 from config.merge import merge
 from config.models.cluster import Cluster
 from config.models.machines import Taint
@@ -20,11 +19,6 @@ LOOPBACK = "127.0.0.1"
 _ENCRYPTION_FOLDER = "/etc/kubernetes/encryption"
 
 Document = dict[str, Any]
-
-
-def dump(*documents: Mapping[str, Any]) -> str:
-    """One YAML file of these documents."""
-    return yaml.safe_dump_all(list(documents), sort_keys=False, width=10**6)
 
 
 def arguments(values: Mapping[str, object]) -> list[Document]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 
 from commands.errors import CommandError
@@ -31,6 +30,7 @@ from commands.fleet.threads import of_each
 from commands.pulumi_cli import backend_place, backend_url, project
 from commands.question import agreed
 from config.errors import ConfigError
+from config.kubernetes_yaml import dump
 
 # No terminal: lines are not cut at 80 characters there, and wrapped by it anywhere.
 _WIDEST = 1000
@@ -137,7 +137,7 @@ def _argocd(arguments: argparse.Namespace) -> int:
 def _add(arguments: argparse.Namespace) -> int:
     cluster = add.read(arguments.name, arguments.image, arguments.resync)
     if arguments.print:
-        print(yaml.safe_dump(cluster.stack_object(), sort_keys=False), end="")
+        print(dump(cluster.stack_object()), end="")
         print(f"Secret {cluster.name}: {', '.join(cluster.secret()['data'])}", file=sys.stderr)
         return 0
     add.apply(cluster, arguments.admin, arguments.kubeconfig)

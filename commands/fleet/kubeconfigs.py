@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from config.kubernetes_yaml import dump
+
 # The lists of a kubeconfig, and the key of what their entries name.
 _LISTS = {"contexts": "context", "clusters": "cluster", "users": "user"}
 
@@ -28,4 +30,4 @@ def merge(by_stack: Mapping[str, str]) -> str:
             [entry] = document[name]
             content = entry[key] if key != "context" else {"cluster": stack, "user": stack}
             merged[name].append({"name": stack, key: content})
-    return yaml.safe_dump(merged, sort_keys=False)
+    return dump(merged)

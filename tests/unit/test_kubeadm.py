@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,14 @@ def api_server(**changes: Any) -> dict[str, str]:
 def test_every_node_reaches_the_api_on_its_own_loopback() -> None:
     init = documents(init_file())
     assert init["ClusterConfiguration"]["controlPlaneEndpoint"] == "api.demo.internal:7443"
+
+
+@pytest.mark.parametrize("name", ["1e5", "12e45", "0o17", "1-2", "y", "demo"])
+def test_a_cluster_may_be_called_like_a_number(name: str) -> None:
+    """Go reads more texts as numbers than Python, unless they are quoted."""
+    [line] = re.findall("(?m)^clusterName: (.*)$", init_file(clusterName=name))
+    assert line == (name if name in ("1-2", "demo") else f"'{name}'")
+    assert yaml.safe_load(line) == name
 
 
 def test_users_reach_the_api_at_the_floating_ip() -> None:
