@@ -20,6 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from pydantic import TypeAdapter, ValidationError
+
 # Held as long as an update runs: Pulumi inherits it, and may outlive this process.
 _LOCK = "pulumi-update.lock"
 # In the message of backends that are buckets: the number of locks, and the machine that has each.
@@ -61,12 +63,20 @@ def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, 
         return _update(command, lock, heard)
     status, said = 0, ""
     # What the program would have done to a protected cluster.
-    if _configured(cli, "deletionProtection", _stack(words)) == "false":
+    if _off(_configured(cli, "deletionProtection", _stack(words))):
         unprotect = [cli, "state", "unprotect", "--all", "--yes", "--non-interactive"]
         status, said = _update([*unprotect, *_stack(words)], lock, heard, stdout=sys.stderr)
     if status == 0 and not heard:
         status, said = _update([cli, *without], lock, heard)
     return status, said
+
+
+def _off(value: str) -> bool:
+    """True for the words that the program takes for `false`."""
+    try:
+        return not TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        return False
 
 
 def _verb(command: Sequence[str]) -> str:

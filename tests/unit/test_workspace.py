@@ -46,7 +46,7 @@ case $1 in
     ;;
   destroy) [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }} ;;
   state) [ ! -e "{folder}/lock" ] || {{ cat "{folder}/lock" >&2; exit 255; }}; echo unprotected ;;
-  config) [ ! -e "{folder}/unprotected" ] || echo false ;;
+  config) [ ! -e "{folder}/protection" ] || cat "{folder}/protection" ;;
   cancel) rm "{folder}/lock" ;;
   whoami) echo '{{"url": "s3://state"}}' ;;
   stack) [ "$2" = history ] && cat "{folder}/history" || echo '{{"deployment": {{}}}}' ;;
@@ -128,23 +128,32 @@ def test_what_a_killed_update_of_this_pod_left_behind_is_repaired(workspace: Wor
     assert workspace.calls[-1] == "end of --stack"
 
 
-@pytest.mark.parametrize("option", ["--run-program", "--run-program=true"])
+@pytest.mark.parametrize(
+    ("option", "off"), [("--run-program", "false"), ("--run-program=true", "False")]
+)
 def test_a_destroy_does_without_the_program_and_its_checks(
-    workspace: Workspace, option: str
+    workspace: Workspace, option: str, off: str
 ) -> None:
     destroy = ("destroy", "--yes", option, "--stack", "shop")
     assert workspace.run(*destroy) == (0, "", "")
     asked, ran = "config get deletionProtection --stack shop", "destroy --yes --stack shop"
     assert workspace.calls == [asked, ran]
-    (workspace.folder / "unprotected").touch()
+    (workspace.folder / "protection").write_text(f"{off}\n")
     # The operator reads standard output as that of the destroy.
     assert workspace.run(*destroy) == (0, "", "unprotected\n")
     unprotect = "state unprotect --all --yes --non-interactive --stack shop"
     assert workspace.calls[2:] == [asked, unprotect, ran]
 
 
+@pytest.mark.parametrize("on", ["true", "Yes", "unclear"])
+def test_a_destroy_leaves_a_protected_cluster_protected(workspace: Workspace, on: str) -> None:
+    (workspace.folder / "protection").write_text(f"{on}\n")
+    workspace.run("destroy", "--yes", "--run-program", "--stack", "shop")
+    assert not any(call.startswith("state") for call in workspace.calls)
+
+
 def test_a_destroy_after_a_killed_update_is_repaired_first(workspace: Workspace) -> None:
-    (workspace.folder / "unprotected").touch()
+    (workspace.folder / "protection").write_text("no\n")
     workspace.lock(socket.gethostname())
     destroy = ("--non-interactive", "destroy", "--run-program=true", "--stack", "shop")
     status, _, _ = workspace.run(*destroy)
