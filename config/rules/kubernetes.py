@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from math import ceil
 
 from config import parse, ports, reserved, shutdown
 from config.errors import MISSING, Fault
@@ -11,6 +12,9 @@ from config.rules.rule import rule
 
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
 _ELECTION_HEARTBEATS = 5
+
+_GIB = 2**30
+_GIB_BESIDE_DATABASE = 1
 
 # What keeps a kubelet from changing other nodes; it leaves the list when someone sets the list.
 _NODE_RESTRICTION = "NodeRestriction"
@@ -179,6 +183,20 @@ def _elections_take_longer_than_heartbeats(cluster: Cluster) -> Iterator[Fault]:
             cluster.etcd.election_timeout,
             f"must be at least {least}: {_ELECTION_HEARTBEATS} times etcd.heartbeatInterval "
             f"({cluster.etcd.heartbeat_interval})",
+        )
+
+
+@rule("etcd", "controlPlane")
+def _etcd_meets_its_quota_before_a_full_disk(cluster: Cluster) -> Iterator[Fault]:
+    volume, quota = cluster.control_plane.etcd_volume, cluster.etcd.quota_backend_bytes
+    least = ceil(quota / _GIB) + _GIB_BESIDE_DATABASE
+    if volume is not None and volume.size < least:
+        yield Fault(
+            "controlPlane.etcdVolume.size",
+            volume.size,
+            f"must be at least {least}: etcd.quotaBackendBytes ({quota}), and "
+            f"{_GIB_BESIDE_DATABASE} GiB for etcd's log and snapshots; raise it, or lower "
+            "etcd.quotaBackendBytes",
         )
 
 

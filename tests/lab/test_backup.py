@@ -37,6 +37,7 @@ def cluster(store: ObjectStore) -> Iterator[Cluster]:
     """The cluster, with a bucket and volumes; it is destroyed at the end, also after a failure."""
     keys = settings.cluster(image=image.ensure(), gateways=1, control_planes=3, workers=1)
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
+    keys["etcd"] = {"quotaBackendBytes": 2**30}
     made = Cluster("backup", {**keys, "backup": backup(store)})
     made.set_secret("backupSecretKey", store.secret_key)
     with made.running():

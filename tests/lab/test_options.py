@@ -118,6 +118,7 @@ def cluster(site: Site) -> Iterator[Cluster]:
         image=site.image, gateways=1, control_planes=1, workers=1
     )
     keys["controlPlane"]["etcdVolume"] = {"size": 2}
+    keys["etcd"] = {"quotaBackendBytes": 2**30}
     keys["worker"]["volume"] = {"size": 10}
     made = Cluster(
         NAME,

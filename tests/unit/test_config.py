@@ -296,6 +296,17 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"worker_count": 3}, "worker_count = 3: unknown key; did you mean workerCount?"),
         ({"addons": {"cni": {"kinds": "x"}}}, "did you mean addons.cni.kind?"),
         ({"gateway": {"volume": {"type": "ssd"}}}, "gateway.volume.size: must be set"),
+        (
+            {"controlPlane": {"etcdVolume": {"size": 4}}},
+            "controlPlane.etcdVolume.size = 4: must be at least 5: etcd.quotaBackendBytes (429",
+        ),
+        (
+            {
+                "controlPlane": {"etcdVolume": {"size": 5}},
+                "etcd": {"quotaBackendBytes": 4 * 2**30 + 1},
+            },
+            "controlPlane.etcdVolume.size = 5: must be at least 6",
+        ),
         ({"etcd": {"electionTimeout": 600}}, "must be at least 2500: 5 times etcd.heartbeatInt"),
         (
             {"httpProxy": {"noProxy": ["a"]}},
@@ -706,6 +717,8 @@ def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
         dns={"zone": "k8s.example.org."},
         apiServer={"extraArgs": {"service-node-port-range": "30000+2767"}},
         kubelet={"extraConfig": {**BY_PRIORITY, "shutdownGracePeriod": "0s"}},
+        controlPlane={"etcdVolume": {"size": 2}},
+        etcd={"quotaBackendBytes": 2**30},
         addons={
             "ingress": {"enabled": True},
             "logging": {"storageClass": "fast.ssd", "retention": "24h"},
