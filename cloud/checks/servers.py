@@ -16,7 +16,7 @@ _NO_HOST = "No valid host"
 
 
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    """Servers that Nova or Cinder would refuse, or that could not run Kubernetes."""
+    """Servers and volumes that Nova or Cinder would refuse, or that could not run Kubernetes."""
     for role in roles(cluster):
         yield from _flavor_and_image(cluster, role, facts)
         for index, zone in enumerate(role.servers.availability_zones):
@@ -29,6 +29,11 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     if etcd and etcd.type:
         key = "controlPlane.etcdVolume.type"
         yield from unknown(key, etcd.type, facts.volume_types, "volume type")
+    csi = cluster.addons.cinder_csi
+    for index, each in enumerate(csi.storage_classes if csi.enabled else ()):
+        if each.volume_type:
+            key = f"addons.cinderCsi.storageClasses[{index}].volumeType"
+            yield from unknown(key, each.volume_type, facts.volume_types, "volume type")
 
 
 def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fault]:

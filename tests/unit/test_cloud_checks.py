@@ -59,6 +59,7 @@ CLOUD = Facts(
     floating_ips=(),
     services=SERVICES,
 )
+FAST = {"name": "fast", "volumeType": "sdd"}
 
 
 def cluster(**more: object) -> Cluster:
@@ -114,6 +115,10 @@ def test_what_the_cloud_does_not_answer_is_no_fault() -> None:
         (
             {"controlPlane": {"etcdVolume": {"size": 20, "type": "nvme"}}},
             "controlPlane.etcdVolume.type = nvme: no such volume type; this project sees hdd, ssd",
+        ),
+        (
+            {"addons": {"cinderCsi": {"storageClasses": [{"name": "a"}, FAST]}}},
+            "addons.cinderCsi.storageClasses[1].volumeType = sdd: no such volume type; did you me",
         ),
         (
             {"worker": {"volume": {"size": 2}}},
