@@ -154,3 +154,10 @@ class Pool:
     max_unhealthy: str
     delete_local_volumes: bool
     server_group_policy: ServerGroupPolicy
+
+    @property
+    def nodes_for_every_pod(self) -> int:
+        """The number of nodes whose taints keep no pod out."""
+        if any(taint.effect != "PreferNoSchedule" for taint in self.taints):
+            return 0
+        return self.count + len(self.machines)

@@ -50,10 +50,13 @@ def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator
         )
 
 
-@rule("addons", "workerCount", "workerPools")
+@rule("addons", "workerCount", "worker", "workerPools")
 def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
-    if any(pool.count or pool.machines for pool in cluster.pools):
+    if any(pool.nodes_for_every_pod for pool in cluster.pools):
         return
+    problem = "and this cluster has none; set workerCount to 1 or more"
+    if any(pool.count or pool.machines for pool in cluster.pools):
+        problem = "and taints keep pods out of all of them; add a pool without taints"
     for attribute in _ON_WORKERS:
         add_on = getattr(cluster.addons, attribute)
         # A chart's values may let its pods onto control planes.
@@ -61,5 +64,5 @@ def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
             yield Fault(
                 f"addons.{to_camel(attribute)}.enabled",
                 True,
-                "its pods run on workers, and this cluster has none; set workerCount to 1 or more",
+                f"its pods run on workers, {problem}",
             )

@@ -414,6 +414,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "addons.headlamp.enabled = True: its pods run on workers, and this cluster has none",
         ),
         (
+            {"worker": {"taints": [TAINT]}, "addons": {"headlamp": {"enabled": True}}},
+            "its pods run on workers, and taints keep pods out of all of them; add a pool without",
+        ),
+        (
             {"auditLog": {"policy": {"kind": "Rule", "rules": [{"level": "Metadata"}]}}},
             "kind is Rule; it must be Policy, which is the default",
         ),
