@@ -262,19 +262,20 @@ def _configuration(stack: str, listed: Mapping[str, Any], place: str) -> Configu
     values: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     for key, value in (document.get("config") or {}).items():
-        # The operator adds the project to a key without one.
+        # Pulumi and its operator add the project to a key without one.
         short = key.removeprefix(prefix)
         if key.removeprefix(_PROVIDER) in LOGIN_KEYS and key.startswith(_PROVIDER):
             continue
+        told = listed[key if ":" in key else f"{prefix}{key}"]
         if isinstance(value, dict) and value.keys() == {"secure"}:
-            secrets[short] = listed[key]["value"]
+            secrets[short] = told["value"]
         elif _has_secret(value):
             raise StackObjectError(
                 f"{key} of {file} has a secret inside: the operator passes whole texts as secrets "
                 "only. Keep this cluster with `pulumi up`, or the secret in another place"
             )
         else:
-            values[short] = _told(value, listed[key])
+            values[short] = _told(value, told)
     return Configuration(
         values=values, secrets=secrets, provider=_secrets_provider(document, place)
     )

@@ -162,6 +162,18 @@ def test_values_are_those_that_pulumi_reads(
     }
 
 
+def test_a_key_may_do_without_the_project_as_for_pulumi(
+    checkout: Path, admin: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(monkeypatch) == 0
+    whole = spec(admin)
+    file = checkout / "Pulumi.shop.yaml"
+    file.write_text(file.read_text().replace(f"{PROJECT}:", ""))
+    assert add(monkeypatch) == 0
+    assert spec(admin) == whole
+    assert whole["config"]["workerCount"] == 2
+
+
 def test_all_that_is_secret_is_in_the_secret_and_nowhere_else(
     admin: Objects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
