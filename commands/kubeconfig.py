@@ -164,6 +164,8 @@ def main() -> int:
     """Print or write the kubeconfig; returns the exit status."""
     arguments = _arguments()
     try:
+        if arguments.output is not None:
+            _require_a_file(arguments.output)
         administrator = Administrator.of(_administrators_kubeconfig(arguments))
         user = arguments.user or _login_name()
         groups = arguments.group or administrator.groups
@@ -185,6 +187,20 @@ def main() -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _require_a_file(output: Path) -> None:
+    """Refuse to replace what is no file, such as /dev/stdout.
+
+    Raises:
+        KubeconfigError: if it is none.
+    """
+    # There, a link may lead to a file: `>FILE` makes it so.
+    if output.parent == Path("/dev") or (output.exists() and not output.is_file()):
+        raise KubeconfigError(
+            f"--output = {output}: is no regular file; name one, or leave out `--output` to print "
+            "the kubeconfig"
+        )
 
 
 def _require_no_other(file: Path, cluster: str) -> None:

@@ -292,6 +292,24 @@ def test_no_one_else_can_read_the_file(
     assert whoami(written.read_text())
 
 
+def test_a_device_is_not_replaced(
+    administrator: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    linked, pipe = tmp_path / "stdout", tmp_path / "pipe"
+    linked.symlink_to("/dev/null")
+    os.mkfifo(pipe)
+    for output in (linked, pipe, tmp_path, Path("/dev/stdout")):
+        assert run(monkeypatch, "--kubeconfig", administrator, "--output", output) == 1
+        printed = capsys.readouterr()
+        assert f"--output = {output}: is no regular file; name one, or leave out" in printed.err
+    assert linked.is_symlink()
+    assert pipe.is_fifo()
+    assert not Api.asked
+
+
 def test_a_kubeconfig_of_another_cluster_is_not_replaced(
     administrator: Path,
     monkeypatch: pytest.MonkeyPatch,
