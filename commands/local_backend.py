@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,7 +49,11 @@ def delete_empty_attributes(url: str) -> list[Path]:
     local = folder(url)
     if local is None:
         return []
-    empty = [path for path in local.rglob("*.attrs") if path.stat().st_size == 0]
-    for path in empty:
-        path.unlink()
-    return empty
+    deleted = []
+    for path in local.rglob("*.attrs"):
+        # Another stack's run may just be deleting its own.
+        with suppress(FileNotFoundError):
+            if path.stat().st_size == 0:
+                path.unlink()
+                deleted.append(path)
+    return deleted
