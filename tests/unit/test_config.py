@@ -274,6 +274,14 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ),
         (scheduled("61 2 * * *"), "].schedule = 61 2 * * *: 61 is not within 0 to 59"),
         (scheduled("0 2 * * 1-7"), "1-7 is not within 0 to 6"),
+        (scheduled("foo * * * *"), "foo must be *, N or N-M, or several with commas"),
+        (scheduled("* jan * * *"), "jan must be *, N or N-M"),
+        (scheduled(", * * * *"), ", must be *, N or N-M"),
+        (scheduled("1- * * * *"), "1- must be *, N or N-M"),
+        (scheduled("1-2-3 * * * *"), "1-2-3 must be *, N or N-M"),
+        (scheduled("* * * * monday"), "monday must be *, N or N-M, or several with commas, with n"),
+        (scheduled("5-1 * * * *"), "5-1 must have the smaller number first"),
+        (scheduled("* * * * fri-mon"), "fri-mon must have the smaller number first"),
         (scheduled("*/0 * * * *"), "*/0 needs a number after '/', 1 or more"),
         (
             {"workerCount": 500},
@@ -710,7 +718,9 @@ class TestBackup:
         ]
 
 
-@pytest.mark.parametrize("schedule", ["*/15 9-17 * * MON-FRI", "0 2 1,15 * 0", "@weekly"])
+@pytest.mark.parametrize(
+    "schedule", ["*/15 9-17 * * MON-FRI", "0 2 1,15 * 0", "05/10 ? 1-7/2 jan,Mar 6", "@weekly"]
+)
 def test_what_kubernetes_takes_as_a_schedule_is_taken(schedule: str) -> None:
     [made] = cluster(**scheduled(schedule)).addons.snapshots.schedules
     assert made.schedule == schedule
