@@ -29,8 +29,9 @@ _unit_apply() {
   fi
 }
 
+# Only the next boot needs to know; without the flag systemd would read every unit of the machine again.
 unit_enable() {
-  systemctl is-enabled --quiet -- "$1" || systemctl --quiet enable -- "$1"
+  systemctl is-enabled --quiet -- "$1" || systemctl --quiet --no-reload enable -- "$1"
 }
 
 # read_units PATH...: when one of these unit files has changed.

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Waiting, within limits. Sourced by lib.sh.
 
-# wait_for SECONDS WHAT COMMAND...: asks until it succeeds; status 1 when the time is over.
+# wait_for SECONDS WHAT COMMAND...: asks until it succeeds; status 1 when the time is over. What takes
+# long is asked for less often: a kubectl needs a tenth of a second of a processor, and a gateway waits
+# for many nodes at the same time.
 wait_for() {
-  local limit=$1 what=$2 start=$SECONDS told=$SECONDS pause=${WAIT_PAUSE:-0.3}
+  local limit=$1 what=$2 start=$SECONDS told=$SECONDS pause
   shift 2
   until "$@"; do
     if ((SECONDS - start >= limit)); then
@@ -14,7 +16,9 @@ wait_for() {
       told=$SECONDS
       log "waiting for $what ($((SECONDS - start)) of at most $limit s)"
     fi
-    sleep "$pause"
+    pause=0.3
+    ((SECONDS - start < 5)) || pause=2
+    sleep "${WAIT_PAUSE:-$pause}"
   done
 }
 
