@@ -25,7 +25,7 @@ approve_when_requested() {
   trap 'exit 0' TERM
   until approve_client_certificate; do
     kill -0 "$$" 2>/dev/null || return 0 # the run has ended
-    sleep "${WAIT_PAUSE:-0.5}"
+    sleep "${WAIT_PAUSE:-1}"
   done
 }
 

@@ -151,10 +151,10 @@ configure() {
   forget_earlier_encryption
   end_auto_approval
   configure_coredns
-  trust_kubelet
   configure_certificates
   configure_backups
   configure_defragmentation
+  trust_kubelet
   # A power cut would leave new files empty, and no later run would write them again.
   sync --file-system -- "$CONF_DIR"
   log "this control plane is a member of the cluster"
