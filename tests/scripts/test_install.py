@@ -163,7 +163,7 @@ def test_in_a_chroot_units_are_enabled_and_never_started(node: Callable[..., Mac
     install(machine)
     asked = machine.called("systemctl")
     assert {line.split()[1] for line in asked} == {"is-enabled", "--quiet"}
-    assert [line.split()[-1] for line in asked if "--quiet enable" in line] == [
+    assert [line.split()[-1] for line in asked if "--no-reload enable" in line] == [
         "openstack-kubernetes-metadata.service",
         "containerd.service",
         "kubelet.service",
