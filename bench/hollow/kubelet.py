@@ -176,7 +176,9 @@ class Kubelet:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError):
                 asked = await reader.readuntil(b"\r\n\r\n")
-                writer.write(HEALTHY if asked.startswith(b"GET /healthz ") else UNKNOWN)
+                # kubectl's --request-timeout arrives as a query.
+                healthy = asked.startswith((b"GET /healthz ", b"GET /healthz?"))
+                writer.write(HEALTHY if healthy else UNKNOWN)
                 await writer.drain()
             writer.close()
 
