@@ -3,11 +3,13 @@ alerts."""
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -439,3 +441,88 @@ def test_a_restored_etcd_that_does_not_start_shows_its_log(
     assert "  | the log is corrupt" in result.log
     assert "does not start" in result.log
     assert not machine.has(PROOF_METRICS)
+
+
+# --- clocks that were wrong ---------------------------------------------------------------------
+
+FUTURE = ("20991231T000000Z-demo-control-plane-0", "20991231T060000Z-demo-control-plane-0")
+# What is in the bucket, and what was put into it since.
+LISTING = """
+import pathlib, re
+put = re.findall(r"--upload-file [^ ]+ .*?/backups/([^ \\"]+)", open(here + "/calls").read())
+keys = [f"<Key>{name}</Key>" for name in [*NAMES, *put]]
+words = sys.argv[1:]
+pathlib.Path(words[words.index("--output") + 1]).write_text(
+    "<IsTruncated>false</IsTruncated>" + "".join(keys))
+sys.stdout.write("200")
+"""
+
+
+def test_a_snapshot_outlives_those_of_a_clock_that_was_ahead(make: Callable[..., Machine]) -> None:
+    machine = make()  # BACKUP_KEEP=2
+    for name in FUTURE:
+        machine.place(f"{BACKUPS}/{name}.db.gz", "of a clock that was ahead")
+    take(machine)
+    kept = [path.name for path in taken(machine)]
+    assert any(name.startswith(time.strftime("%Y")) for name in kept)
+    assert f"{FUTURE[0]}.db.gz" not in kept
+
+
+def test_an_object_outlives_those_of_a_clock_that_was_ahead(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)  # BUCKET_KEEP=2
+    names = [f"{BACKUP_FOLDER}/{name}.db.gz.cms.tar" for name in FUTURE]
+    machine.answer("^curl .*list-type", does=LISTING.replace("NAMES", repr(names)))
+    assert take(machine).status == 0
+    [deleted] = machine.called("--request DELETE")
+    assert deleted.endswith(names[0])
+
+
+def test_a_snapshot_of_a_clock_that_was_ahead_is_not_the_newest(
+    make_proof: Callable[..., Machine],
+) -> None:
+    machine = make_proof()
+    for path in (machine.root / BACKUPS).glob("20261122*"):
+        path.rename(path.with_name(path.name.replace("20261122", "20991122")))
+    assert take(machine).status == 0
+    machine.answer("^etcdctl .*--count-only", KEYS.format(41))
+    assert prove(machine).status == 0
+    assert int(machine.read(PROOF_METRICS).split()[-1]) <= time.time()
+
+
+# --- what ended runs have left ------------------------------------------------------------------
+
+
+def test_a_container_that_hangs_does_not_hold_up_the_snapshots(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.environment["COMMAND_TIMEOUT"] = "1"
+    machine.answer("^crictl exec .*snapshot save", does="import time; time.sleep(40)")
+    command = ["timeout", "--kill-after=1", "15", "bash", "./backup/backup.sh", "take"]
+    assert machine.bash(command, "").status == 1
+
+
+def test_what_a_killed_proof_has_left_takes_no_room(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.place(f"{BACKUPS}/.proof/data/member/snap/db", "x")
+    assert take(machine).status == 0
+    assert not machine.has(f"{BACKUPS}/.proof")
+
+
+def test_a_proof_that_is_at_work_keeps_its_folder(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.place(f"{BACKUPS}/.proof/data/member/snap/db", "x")
+    with machine.place("run/openstack-kubernetes/proof.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert take(machine).status == 0
+    assert machine.has(f"{BACKUPS}/.proof")
+
+
+def test_a_time_that_was_half_written_spoils_no_metric(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.place("var/lib/openstack-kubernetes/backup-bucket")
+    machine.answer("^curl .*--upload-file", status=7)
+    assert take(machine).status == 1
+    samples = [line for line in machine.read(METRICS).splitlines() if not line.startswith("#")]
+    assert samples
+    assert all(len(line.split()) == 2 for line in samples)

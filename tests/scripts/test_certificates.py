@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import datetime
+import os
+import time
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address
 
@@ -190,6 +192,21 @@ def test_nor_after_the_interruption_of_such_a_renewal(machine: Machine) -> None:
     machine.rules = [rule for rule in machine.rules if not rule["times"]]
     assert renew(machine).status == 0
     assert len(machine.called("crictl stop")) == 4
+
+
+def test_what_still_runs_with_earlier_certificates_restarts_before_they_expire(
+    machine: Machine,
+) -> None:
+    """All were renewed; then another control plane was lost for good."""
+    machine.place(f"{STATE}/renewed", "in-turn\n")
+    machine.answer("endpoint health", status=1)
+    assert renew(machine).status == 0
+    assert not machine.called("crictl stop")
+    long_ago = time.time() - 100 * 24 * 3600
+    os.utime(machine.root / STATE / "renewed", (long_ago, long_ago))
+    assert renew(machine).status == 0
+    assert machine.called("crictl stop")
+    assert not machine.has(f"{STATE}/renewed")
 
 
 def test_the_turn_of_a_lost_control_plane_ends(machine: Machine) -> None:

@@ -174,3 +174,19 @@ def test_ssh_to_this_machine_or_through_it_is_not_interrupted(
     (asked,) = machine.called("ss -")
     assert "state established ( sport = :22 or dport = :22 )" in asked
     assert not machine.called("keepalived")
+
+
+@pytest.mark.parametrize("signal", [9, 15])
+def test_a_gateway_whose_hand_over_was_ended_serves_again(
+    gateway: Callable[..., Machine], signal: int
+) -> None:
+    machine = gateway("Sat 02:00", active=True)
+    machine.answer("^systemctl stop keepalived", does=f"os.kill(os.getppid(), {signal})", times=1)
+    machine.run("gateway/reboot.sh", "check")
+    # Neither this gateway has the VIP, nor does another one.
+    machine.answer("^curl .*10.8.0.10:8405/healthz", status=7)
+    machine.answer("^ip .* address show to 10.8.0.10/32")
+    machine.run("gateway/reboot.sh", "check")
+    assert machine.called("systemctl start keepalived")
+    machine.run("gateway/reboot.sh", "check")
+    assert not machine.called("systemctl start keepalived")

@@ -603,3 +603,25 @@ def test_the_rules_of_the_metadata_service_are_loaded_again_when_they_are_gone(
     assert machine.called("systemctl restart") == [
         "systemctl restart openstack-kubernetes-metadata.service"
     ]
+
+
+def test_updates_do_not_wait_for_ever_for_what_an_ended_run_has_left(
+    node: Callable[..., Machine],
+) -> None:
+    machine = node(UPDATES_TIMEOUT="1")
+    with machine.place("run/lock/openstack-kubernetes-updates").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        command = ["timeout", "--kill-after=1", "15", "bash", "./install/install.sh", "updates"]
+        assert machine.bash(command, "").status == 1
+
+
+def test_apts_timers_end_also_after_a_run_that_was_killed_while_it_masked_them(
+    node: Callable[..., Machine],
+) -> None:
+    machine = node()
+    stop = "systemctl stop apt-daily-upgrade.timer"
+    machine.answer(f"^{stop}", does="os.kill(os.getppid(), 9)")
+    assert machine.run("install/install.sh", "all").status == -9
+    machine.answer(f"^{stop}")
+    assert machine.run("install/install.sh", "all").status == 0
+    assert machine.called(stop)

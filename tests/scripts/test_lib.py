@@ -477,3 +477,30 @@ def test_the_scripts_start_no_process_with_a_secret(machine: Machine) -> None:
 def test_environment_of_a_proxy_does_not_reach_the_cluster(machine: Machine) -> None:
     machine.environment["https_proxy"] = "http://proxy:3128"
     assert machine.lib('echo "${https_proxy-none}"').stdout == "none\n"
+
+
+@pytest.mark.parametrize("then", [0, 10**6])
+def test_a_wait_takes_its_time_also_when_the_clock_is_set_meanwhile(
+    machine: Machine, then: int
+) -> None:
+    come = machine.folder / "come"
+    script = (
+        f"source ./lib/lib.sh; jump() {{ SECONDS={then}; [[ -e {come} ]]; }}; "
+        f'wait_for 2 "the moon" jump || echo gave up; (sleep 1; touch {come}) & '
+        'wait_for 20 "what comes" jump && echo came'
+    )
+    command = ["timeout", "--kill-after=1", "15", "bash", "-c", script, "trial.sh", "check"]
+    assert machine.bash(command, "").stdout == "gave up\ncame\n"
+
+
+def test_the_marker_of_the_one_time_host_key_survives_a_power_cut(machine: Machine) -> None:
+    for name in ("host_key", "host_key.pub"):
+        machine.write(name, "ecdsa-sha2-nistp256 AAAA\n")
+    machine.place("etc/ssh/ssh_host_ed25519_key", "one-time\n")
+    marker = f"{machine.root}/var/lib/openstack-kubernetes/one-time-host-key"
+    machine.answer(
+        "^sync", does=f"if os.path.exists({marker!r}): open(here + '/synced', 'w').close()"
+    )
+    machine.answer("^ssh-keyscan", "127.0.0.1 ecdsa-sha2-nistp256 AAAA\n")
+    assert machine.run("host-key/host-key.sh", "install").status == 0
+    assert (machine.fakes / "synced").exists()

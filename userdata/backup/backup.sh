@@ -21,6 +21,8 @@ source "$HERE/backup/bucket.sh"
 source "$HERE/backup/encryption.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/room.sh
 source "$HERE/backup/room.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/order.sh
+source "$HERE/backup/order.sh"
 
 BACKUPS=$ROOT/var/backups/etcd
 ETCD_DATA=$ROOT/var/lib/etcd
@@ -38,6 +40,7 @@ take() {
   name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
   # What an interrupted run and a higher backup.keep have left takes the room that is needed.
   rm -rf -- "$ETCD_DATA"/.snapshot* "$BACKUPS"/.new.*
+  flock --nonblock "$RUN_DIR/proof.lock" rm -rf -- "$PROOF" || true # a proof is at work
   prune_here
   need_room
   snapshot "$name"
@@ -98,7 +101,6 @@ put_into_bucket() {
     rm -f -- "$BACKUPS/.new.$object"
 }
 
-# Their names begin with the time.
 prune_here() {
   local old names
   names=$(own_names here | head -n "-$BACKUP_KEEP")
@@ -118,7 +120,7 @@ prune_bucket() {
 # own_names here|bucket: those of this control plane, the oldest first. Earlier releases did not
 # encrypt.
 own_names() {
-  "$1" | { grep -E -- "Z-$NODE_NAME\.db\.gz(\.cms\.tar)?\$" || true; } | sort
+  "$1" | { grep -E -- "Z-$NODE_NAME\.db\.gz(\.cms\.tar)?\$" || true; } | oldest_first
 }
 
 here() {
@@ -132,10 +134,10 @@ bucket() {
 # report PLACE: a new one is there. For addons/monitoring/alerts/etcd_backups.py.
 report() {
   local place metric=openstack_kubernetes_etcd_backup_timestamp_seconds
-  date +%s >"$STATE_DIR/backup-$1"
+  write_file "$STATE_DIR/backup-$1" 0644 "$(date +%s)"
   for place in disk bucket; do
     [[ $place == disk ]] || has_bucket || continue
-    [[ ! -e $STATE_DIR/backup-$place ]] ||
+    [[ ! -s $STATE_DIR/backup-$place ]] ||
       echo "$metric{place=\"$place\"} $(<"$STATE_DIR/backup-$place")"
   done | write_gauge "$METRICS" "$metric" "When the newest snapshot of this control plane was taken."
 }
@@ -149,10 +151,10 @@ note() {
 
 list() {
   echo "on this control plane, in $BACKUPS:"
-  here | sort | sed 's/^/  /'
+  here | oldest_first | sed 's/^/  /'
   has_bucket || return 0
   echo "in the bucket $BUCKET_NAME, for backup.restore:"
-  bucket | sort | sed 's/^/  /'
+  bucket | oldest_first | sed 's/^/  /'
 }
 
 # one_at_a_time WHAT: not the lock of other scripts, for one that waits for the cluster must not prevent

@@ -15,9 +15,9 @@ find_etcd() {
   [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
 }
 
-# etcdctl_in CONTAINER ARGUMENT...: in an etcd of this machine.
+# etcdctl_in CONTAINER ARGUMENT...: in an etcd of this machine. A container that hangs does not end it.
 etcdctl_in() {
   local -a etcdctl
   etcdctl_command "${@:2}"
-  crictl exec "$1" "${etcdctl[@]}"
+  timeout --kill-after=30 "${COMMAND_TIMEOUT:-1800}" crictl exec "$1" "${etcdctl[@]}"
 }

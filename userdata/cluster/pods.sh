@@ -5,24 +5,29 @@
 # evict_pods: status 1 if the node is dead or dies meanwhile; its kubelet would end no pod, or has ended
 # none.
 evict_pods() {
-  local start=$SECONDS limit=${DRAIN_TIMEOUT:-600} quick=0 began provider=${PROVIDER_ID:-$node_provider}
+  local uptime start began limit=${DRAIN_TIMEOUT:-600} quick=0 provider=${PROVIDER_ID:-$node_provider}
   step "drain"
-  until ((SECONDS - start >= limit)); do
+  read_uptime
+  start=$uptime
+  until ((uptime - start >= limit)); do
     # An API server that goes away meanwhile is no reason to give up a drain of hours.
     find_node
     # This machine may have stood still while its gateway was replaced, and the node as well.
     [[ -z $provider || -z $node_provider || $node_provider == "$provider" ]] ||
       die "another machine has taken the name $NODE_NAME meanwhile: it is left alone"
     ! is_dead || return 1
-    began=$SECONDS
+    read_uptime
+    began=$uptime
     # One minute at a time: a machine may die while it is drained.
     ! run kubectl --kubeconfig "$ADMIN_KUBECONFIG" drain "$NODE_NAME" --ignore-daemonsets \
       --delete-emptydir-data --timeout=60s || return 0
     ! no_pod_ends || return 1
     # What fails at once will fail again, for example pods without a controller.
-    quick=$((SECONDS - began > 10 ? 0 : quick + 1))
+    read_uptime
+    quick=$((uptime - began > 10 ? 0 : quick + 1))
     ((quick < 3)) || break
     sleep "${WAIT_PAUSE:-3}"
+    read_uptime
   done
   die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
 }

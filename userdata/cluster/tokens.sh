@@ -4,6 +4,7 @@
 # mint_token: sets `token`, which is valid for 15 minutes and deleted when this script ends.
 mint_token() {
   local secret manifest
+  delete_token # of an attempt before this one
   # A cluster of an earlier release does not have them.
   kube apply --server-side --force-conflicts --field-manager=openstack-kubernetes \
     -f "$HERE/cluster/files/join-rights.yaml" >/dev/null || return

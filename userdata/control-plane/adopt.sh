@@ -33,5 +33,5 @@ restore_adopted() {
     die "$ADOPT was adopted, and backup.restore is set. For the adopted data: pulumi config rm --path backup.restore, then pulumi up. For the snapshot: mv $ADOPT ${SET_ASIDE}adopted here, then pulumi up"
   fresh_work
   ln -- "$ADOPT/snap/db" "$RESTORE_WORK/snapshot"
-  begin_with_snapshot "$ADOPT/snap/db" --skip-hash-check # only a snapshot ends with a sum
+  begin_with_snapshot "$ADOPT/snap/db" '' --skip-hash-check # only a snapshot ends with a sum
 }

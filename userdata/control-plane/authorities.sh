@@ -158,7 +158,7 @@ check_served() {
 
 # serves PORT AUTHORITY
 serves() {
-  { openssl s_client -connect "$NODE_IP:$1" -CAfile "$2" </dev/null 2>&1 || true; } |
+  { timeout 10 openssl s_client -connect "$NODE_IP:$1" -CAfile "$2" </dev/null 2>&1 || true; } |
     grep -q 'Verify return code: 0 (ok)'
 }
 

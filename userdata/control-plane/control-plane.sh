@@ -67,6 +67,8 @@ source "$HERE/backup/bucket.sh"
 source "$HERE/backup/encryption.sh"
 # shellcheck source-path=SCRIPTDIR source=../backup/room.sh
 source "$HERE/backup/room.sh"
+# shellcheck source-path=SCRIPTDIR source=../backup/order.sh
+source "$HERE/backup/order.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-volume.sh
 source "$HERE/control-plane/etcd-volume.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/etcd-data.sh

@@ -80,6 +80,8 @@ volume_with() {
 # content_of DEVICE: the type of its content, nothing if it is blank.
 content_of() {
   local status=0 found
+  # blkid takes a device that it cannot read for a blank one.
+  head --bytes=1M -- "$1" >/dev/null || die "$1 cannot be read: not touching it"
   found=$(blkid -p -s TYPE -s PTTYPE -o value "$1") || status=$?
   # 2: no signature found. No other failure permits formatting.
   ((status == 0 || status == 2)) || die "blkid cannot tell what is on $1 (status $status)"

@@ -17,6 +17,8 @@ configure_kubeadm() {
   local config=$FOLDER/kubeadm-init.yaml
   [[ $(configuration_sum) != "$(cat "$STATE_DIR/kubeadm-init.sha256" 2>/dev/null)" ]] || return 0
   step "kubeadm's configuration has changed"
+  # Should this fail half-way, whatever is set next is a change, also what was in force before.
+  rm -f -- "$STATE_DIR/kubeadm-init.sha256"
   reissue_api_server_certificate "$config"
   try_manifests write_manifests "$config"
   # Not before it has worked here: control planes that join start with what is stored. A new kubelet

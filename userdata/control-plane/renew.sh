@@ -40,6 +40,8 @@ renew() {
     fi
   fi
   how=$(cat "$TO_RESTART" 2>/dev/null) || how=''
+  # What still runs with the earlier certificates has them until they expire.
+  [[ $how != in-turn || -z $(find "$TO_RESTART" -mmin +$((CERTIFICATE_SECONDS / 240))) ]] || how=late
   # shellcheck disable=SC2034 # turn.sh looks at it
   [[ $how != late ]] || WAIT_FOR_OTHERS=false
   if [[ $how == at-once ]]; then

@@ -5,7 +5,7 @@
 newest_backup() {
   local names
   names=$(bucket_list "$BUCKET_FOLDER/") || return
-  sort <<<"$names" | tail -n 1
+  oldest_first <<<"$names" | tail -n 1
 }
 
 # No one wants an empty cluster in place of one that could be restored.
@@ -42,17 +42,17 @@ restore_snapshot() {
     die "$RESTORE is damaged or not encrypted for the key of this cluster, or $ETCD_DATA is full: the reason is above"
   rm -f -- "$RESTORE_WORK/object"
   # It compares the snapshot with the sum at its end.
-  begin_with_snapshot "$RESTORE"
+  begin_with_snapshot "$RESTORE" "$RESTORE"
 }
 
-# begin_with_snapshot WHAT [OPTION]...: the snapshot in the work folder becomes the data of an etcd
-# with this machine as its only member. Kubelets and others that still run must never see a revision
+# begin_with_snapshot WHAT BACKUP [OPTION]...: the snapshot in the work folder becomes the data of an
+# etcd with this machine as its only member; BACKUP is its name in the bucket, or empty. Kubelets and others that still run must never see a revision
 # twice, whatever was restored before, so the revision is raised to the time: no cluster writes a
 # million times a second. The token makes it another cluster: members of the lost one that start again
 # do not take this one for theirs.
 begin_with_snapshot() {
-  local what=$1 peer=https://$NODE_IP:$ETCD_PEER_PORT now revision bump
-  shift
+  local what=$1 backup=$2 peer=https://$NODE_IP:$ETCD_PEER_PORT now revision bump
+  shift 2
   now=$(date +%s)000000
   etcdutl "$RESTORE_WORK" snapshot status /restore/snapshot --write-out=json ||
     die "etcdutl could not read $what: the reason is above"
@@ -68,8 +68,8 @@ begin_with_snapshot() {
     die "etcdutl could not restore $what: the reason is above"
   : >"$RESTORE_WORK/data/member/${UNSERVED##*/}"
   sync --file-system -- "$ETCD_DATA"
-  : >"$RESTORING"
-  sync -- "$STATE_DIR"
+  printf '%s\n' "$backup" >"$RESTORING"
+  sync --file-system -- "$STATE_DIR"
   [[ ! -d $ETCD_DATA/member ]] || set_aside "$ETCD_DATA/member"
   mv -T -- "$RESTORE_WORK/data/member" "$ETCD_DATA/member"
   sync -- "$ETCD_DATA"
@@ -78,13 +78,15 @@ begin_with_snapshot() {
 
 # The control planes in the snapshot are machines that are lost, also the one of this name.
 finish_restore() {
+  local backup
   [[ -e $RESTORING ]] || return 0
   step "delete the Nodes of the lost control planes"
   wait_for 60 "the API" delete_control_planes || die "the Nodes of the earlier control planes could not be deleted"
   register_node
-  if [[ -n ${RESTORE:-} ]]; then
-    date -u >"$RESTORING"
-    bucket_put "$RESTORING" "restored/$RESTORE" || die "the note that $RESTORE was restored could not be written to the bucket $BUCKET_NAME: the reason is above"
+  # The configuration may name another one by now, or none.
+  backup=$(<"$RESTORING")
+  if [[ -n $backup ]] && has_bucket; then
+    bucket_put "$RESTORING" "restored/$backup" || die "the note that $backup was restored could not be written to the bucket $BUCKET_NAME: the reason is above"
   fi
   rm -f -- "$RESTORING"
 }

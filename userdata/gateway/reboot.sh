@@ -14,11 +14,14 @@ LOCKS=$ROOT/run/lock
 ROUND=25
 # The day on which no other gateway took over; gone after a boot.
 NO_SUCCESSOR=$RUN_DIR/no-successor
+# Exists while keepalived is stopped for a hand-over; gone after a boot.
+HANDING_OVER=$RUN_DIR/handing-over
 
 check() {
   local obstacle
   step "reboot"
   (report_reboot) || log "the metric of this cannot be written"
+  take_back
   [[ -e $REBOOT_REQUIRED ]] || return 0
   [[ $REBOOT_TIME_ZONE == UTC || -e $ROOT/usr/share/zoneinfo/$REBOOT_TIME_ZONE ]] ||
     die "this machine does not know the time zone $REBOOT_TIME_ZONE: install tzdata-legacy"
@@ -114,13 +117,20 @@ holds_vip() {
 # this one continues to serve.
 hand_over() {
   log "handing $VIP over to another gateway"
+  : >"$HANDING_OVER"
   systemctl stop keepalived.service
   wait_for "${HAND_OVER_TIMEOUT:-15}" "another gateway with $VIP" served_by_another && return 0
-  mkdir -p -- "$RUN_DIR"
   date -u +%F >"$NO_SUCCESSOR"
-  systemctl start keepalived.service || die "keepalived does not start again" keepalived.service
+  take_back
   wait_with_reboot "until another gateway can take over: none did"
   return 1
+}
+
+# take_back: also after a run that was killed in a hand-over.
+take_back() {
+  [[ -e $HANDING_OVER ]] || return 0
+  systemctl start keepalived.service || die "keepalived does not start again" keepalived.service
+  rm -f -- "$HANDING_OVER"
 }
 
 served_by_another() {

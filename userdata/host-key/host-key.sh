@@ -55,8 +55,9 @@ load_env NODE_NAME
 lock
 case $VERB in
   install)
-    install_keys
+    # Before the keys, which are synced: without it the one-time key would stay for ever.
     [[ ! -e $ROOT/etc/ssh/ssh_host_ed25519_key ]] || : >"$STATE_DIR/one-time-host-key"
+    install_keys
     ;;
   rotate) install_keys ;;
   *) die "usage: host-key.sh install|rotate" ;;

@@ -7,9 +7,10 @@ mask_apt_daily() {
   local unit masked=false
   for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service; do
     [[ ! -L $UNIT_DIR/$unit ]] || continue
+    # Stopped first: what is masked is not looked at again.
+    ! systemd_runs || systemctl stop "$unit" 2>/dev/null || true # a unit that is not there
     mkdir -p -- "$UNIT_DIR"
     ln -sf /dev/null "$UNIT_DIR/$unit"
-    ! systemd_runs || systemctl stop "$unit" 2>/dev/null || true # a unit that is not there
     masked=true
   done
   ! "$masked" || ! systemd_runs || systemctl daemon-reload

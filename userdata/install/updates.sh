@@ -58,7 +58,7 @@ update() {
   # inherits this lock. Gateways and kured look at it.
   mkdir -p -- "$ROOT/run/lock"
   exec 7>"$ROOT/run/lock/$UPDATES_UNIT"
-  flock 7
+  flock --timeout "${UPDATES_TIMEOUT:-1800}" 7 || die "dpkg of an earlier run is still at work: ps -C dpkg"
   # Ended in the middle, dpkg would need a person.
   COMMAND_TIMEOUT=14400 NEEDRESTART_SUSPEND=1 with_proxy run unattended-upgrade --verbose ||
     die "unattended-upgrade failed: see /var/log/unattended-upgrades"

@@ -5,21 +5,29 @@
 # long is asked for less often: a kubectl needs a tenth of a second of a processor, and a gateway waits
 # for many nodes at the same time.
 wait_for() {
-  local limit=$1 what=$2 start=$SECONDS told=$SECONDS pause
+  local limit=$1 what=$2 uptime start told pause
   shift 2
+  read_uptime
+  start=$uptime told=$uptime
   until "$@"; do
-    if ((SECONDS - start >= limit)); then
+    read_uptime
+    if ((uptime - start >= limit)); then
       log "$what: not within $limit s"
       return 1
     fi
-    if ((SECONDS - told >= 15)); then
-      told=$SECONDS
-      log "waiting for $what ($((SECONDS - start)) of at most $limit s)"
+    if ((uptime - told >= 15)); then
+      told=$uptime
+      log "waiting for $what ($((uptime - start)) of at most $limit s)"
     fi
     pause=0.3
-    ((SECONDS - start < 5)) || pause=2
+    ((uptime - start < 5)) || pause=2
     sleep "${WAIT_PAUSE:-$pause}"
   done
+}
+
+# read_uptime: sets `uptime`, in seconds. SECONDS would jump with the clock, which may be set meanwhile.
+read_uptime() {
+  IFS=. read -r uptime _ </proc/uptime
 }
 
 # wait_for_first_boot: cloud-init writes apt's sources, installs packages and runs user_data's script.

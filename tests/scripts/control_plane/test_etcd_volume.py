@@ -56,6 +56,18 @@ def test_a_volume_with_anything_else_is_not_touched(
     assert not volume.called("mkfs")
 
 
+def test_a_volume_that_cannot_be_read_is_not_taken_for_a_blank_one(volume: Machine) -> None:
+    """Of both, blkid says the same."""
+    device = volume.root / "dev/disk/by-id/virtio-0123"
+    device.unlink()
+    device.mkdir()  # reading it fails, as it does when the store of a volume hangs
+    volume.answer("^blkid -p -s TYPE", status=2)
+    result = configure(volume)
+    assert result.status == 1
+    assert "cannot be read: not touching it" in result.log
+    assert not volume.called("mkfs")
+
+
 def test_at_boot_the_volume_is_mounted_and_never_formatted(volume: Machine) -> None:
     volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
     assert volume.run("control-plane/control-plane.sh", "mount").status == 0

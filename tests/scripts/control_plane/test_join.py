@@ -9,6 +9,7 @@ from email.utils import formatdate
 
 import pytest
 
+from components.api_server_files import encryption_configuration
 from tests.scripts.conftest import Machine, signing_request
 from tests.scripts.control_plane.conftest import (
     ADOPTED,
@@ -299,3 +300,15 @@ def test_no_one_joins_an_empty_cluster_over_the_data_of_an_older_one(
     assert data.exists()
     assert not machine.called("kubeadm join")
     assert not machine.called("member remove")
+
+
+def test_no_attempt_leaves_its_token(make: Callable[..., Machine]) -> None:
+    machine = make()
+    others(machine, a22=READY)
+    # A rotation is under way, and etcd does not say what the token is encrypted with.
+    machine.write("encryption.yaml", encryption_configuration(["YQ==", "Yg=="], encrypt=True))
+    result = configure(machine)
+    assert result.status == 1
+    assert "kubeadm join failed 3 times" in result.log
+    made = [line for line in machine.recorded if "name: bootstrap-token-" in line["stdin"]]
+    assert len(machine.called("delete secret bootstrap-token-")) == len(made) == 3

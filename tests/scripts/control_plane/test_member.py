@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import pytest
@@ -305,3 +306,29 @@ def test_a_deleted_node_registers_again_with_its_role(make: Callable[..., Machin
     machine.answer("get node demo-control-plane-0", "", times=1)
     assert configure(machine).status == 0
     machine.order("systemctl restart kubelet", "kubeadm init phase mark-control-plane")
+
+
+@pytest.mark.parametrize(
+    ("fails", "again"),
+    [
+        ("kubeadm init phase control-plane", "kubeadm init phase certs apiserver"),
+        ("kubeadm init phase upload-config all", "kubeadm init phase control-plane all"),
+        ("kubeadm init phase addon kube-proxy", "kubeadm init phase upload-config all"),
+    ],
+)
+def test_a_configuration_that_was_taken_back_takes_the_place_of_the_one_that_failed(
+    make: Callable[..., Machine], fails: str, again: str
+) -> None:
+    machine = with_kube_proxy(make())
+    config = machine.folder / "kubeadm-init.yaml"
+    sum_of_it = hashlib.sha256(config.read_bytes()).hexdigest()
+    machine.place(f"{STATE}/kubeadm-init.sha256", sum_of_it + "\n")
+    machine.answer(fails, status=1)
+    earlier = config.read_text()
+    machine.write("kubeadm-init.yaml", "changed again\n")
+    assert configure(machine).status == 1
+    machine.write("kubeadm-init.yaml", earlier)
+    machine.answer(fails)
+    result = configure(machine)
+    assert result.status == 0, result.log
+    assert machine.called(again)

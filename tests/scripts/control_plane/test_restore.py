@@ -361,3 +361,28 @@ def test_a_restore_whose_api_was_up_does_not_begin_again(make: Callable[..., Mac
     assert machine.read("var/lib/etcd/member/snap/db") == "newer"
     assert machine.called("delete node --selector=node-role.kubernetes.io/control-plane")
     assert not machine.has(f"{STATE}/restoring")
+
+
+def interrupted_restore(make: Callable[..., Machine]) -> Machine:
+    """A restore of SNAPSHOT whose API was up when its run failed."""
+    machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
+    machine.answer("delete node --selector", status=1)
+    script = machine.folder / "control-plane/restore.sh"
+    script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
+    assert configure(machine).status == 1
+    machine.answer("delete node --selector")
+    machine.place(f"{STATE}/served")
+    return machine
+
+
+@pytest.mark.parametrize("newer", [f"{BACKUP_FOLDER}/20261123T010000Z-demo.db.gz", ""])
+def test_what_was_restored_is_noted_whatever_the_configuration_names_when_that_ends(
+    make: Callable[..., Machine], newer: str
+) -> None:
+    machine = interrupted_restore(make)
+    text = (machine.folder / "node.env").read_text()
+    assert SNAPSHOT in text
+    machine.write("node.env", text.replace(SNAPSHOT, newer))
+    assert configure(machine).status == 0
+    assert machine.called(f"restored/{SNAPSHOT}")
+    assert not newer or not machine.called(f"restored/{newer}")
