@@ -1,4 +1,4 @@
-"""gateway/reboot.sh: one gateway at a time, the backups first, and never the last healthy one."""
+"""reboot/reboot.sh: one gateway at a time, the backups first, and never the last healthy one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gateway(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..
 
 
 def rebooted(machine: Machine) -> bool:
-    result = machine.run("gateway/reboot.sh", "check")
+    result = machine.run("reboot/reboot.sh", "check")
     assert result.status == 0, result
     return REBOOT in machine.calls
 
@@ -100,7 +100,7 @@ def test_only_in_the_maintenance_window(
 
 def test_a_time_zone_that_is_not_there_is_named(gateway: Callable[..., Machine]) -> None:
     machine = gateway(REBOOT_TIME_ZONE="Mars/Olympus")
-    result = machine.run("gateway/reboot.sh", "check")
+    result = machine.run("reboot/reboot.sh", "check")
     assert result.status == 1
     assert "does not know the time zone Mars/Olympus" in result.log
 
@@ -182,11 +182,11 @@ def test_a_gateway_whose_hand_over_was_ended_serves_again(
 ) -> None:
     machine = gateway("Sat 02:00", active=True)
     machine.answer("^systemctl stop keepalived", does=f"os.kill(os.getppid(), {signal})", times=1)
-    machine.run("gateway/reboot.sh", "check")
+    machine.run("reboot/reboot.sh", "check")
     # Neither this gateway has the VIP, nor does another one.
     machine.answer("^curl .*10.8.0.10:8405/healthz", status=7)
     machine.answer("^ip .* address show to 10.8.0.10/32")
-    machine.run("gateway/reboot.sh", "check")
+    machine.run("reboot/reboot.sh", "check")
     assert machine.called("systemctl start keepalived")
-    machine.run("gateway/reboot.sh", "check")
+    machine.run("reboot/reboot.sh", "check")
     assert not machine.called("systemctl start keepalived")

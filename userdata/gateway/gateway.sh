@@ -8,7 +8,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/lib.sh"
 source "$HERE/lib/haproxy.sh"
 source "$HERE/gateway/haproxy.sh"
 source "$HERE/gateway/keepalived.sh"
-source "$HERE/gateway/reboot-timer.sh"
 
 FILES=$HERE/gateway/files
 FIRST_BOOT=openstack-kubernetes-first-boot.service
@@ -26,7 +25,10 @@ configure() {
   configure_sshd
   configure_haproxy
   configure_keepalived
-  configure_reboots
+  if ! first_boot; then
+    source "$HERE/reboot/timer.sh"
+    configure_reboots
+  fi
   # A power cut leaves no empty files.
   sync --file-system -- "$CONF_DIR"
   # Only who came in by the real key shows that the program knows it.
@@ -40,7 +42,7 @@ find_own_index() {
     die "NODE_IP $NODE_IP is not one of GATEWAY_ADDRESSES ($GATEWAY_ADDRESSES)"
 }
 
-# user_data has no room for install/: what needs it comes with the first connection.
+# user_data has no room for install/ and reboot/: what needs them comes with the first connection.
 first_boot() {
   [[ ! -e $HERE/install/install.sh ]]
 }

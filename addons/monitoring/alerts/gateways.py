@@ -3,7 +3,7 @@
 from addons.monitoring.alerts.alert import Alert
 from addons.monitoring.targets import MonitoringTargets
 
-# Written by userdata/gateway/reboot.sh every 20 minutes.
+# Written by userdata/reboot/reboot.sh every 20 minutes.
 REBOOT_METRIC = "openstack_kubernetes_reboot_required"
 # Kured ignores this alert, as it does that about nodes.
 GATEWAY_REBOOT_OVERDUE = "GatewayRebootOverdue"

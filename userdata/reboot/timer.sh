@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The timer that runs reboot.sh. Sourced by gateway.sh.
+# The timer that runs reboot.sh on a gateway. Sourced by gateway.sh.
 
 # Every 20 minutes, at another minute on each gateway.
 configure_reboots() {
-  local unit=openstack-kubernetes-reboot service timer
+  local FILES=$HERE/reboot/files unit=openstack-kubernetes-reboot service timer
   if [[ -z ${REBOOT_START:-} ]]; then
     timer_remove "$unit"
     rm -f -- "$METRICS_DIR/reboot.prom"
