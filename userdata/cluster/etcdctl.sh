@@ -15,7 +15,7 @@ find_etcd() {
   [[ -n $etcd ]] || die "no etcd runs on this machine" kubelet.service
 }
 
-# etcdctl_in CONTAINER ARGUMENT...: in an etcd of this machine. A container that hangs does not end it.
+# etcdctl_in CONTAINER ARGUMENT...: in an etcd of this machine. crictl would wait for ever.
 etcdctl_in() {
   local -a etcdctl
   etcdctl_command "${@:2}"

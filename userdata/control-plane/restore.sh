@@ -46,10 +46,10 @@ restore_snapshot() {
 }
 
 # begin_with_snapshot WHAT BACKUP [OPTION]...: the snapshot in the work folder becomes the data of an
-# etcd with this machine as its only member; BACKUP is its name in the bucket, or empty. Kubelets and others that still run must never see a revision
-# twice, whatever was restored before, so the revision is raised to the time: no cluster writes a
-# million times a second. The token makes it another cluster: members of the lost one that start again
-# do not take this one for theirs.
+# etcd with this machine as its only member; BACKUP is its name in the bucket, or empty. Kubelets and
+# others that still run must never see a revision twice, whatever was restored before, so the revision
+# is raised to the time: no cluster writes a million times a second. The token makes it another cluster:
+# members of the lost one that start again do not take this one for theirs.
 begin_with_snapshot() {
   local what=$1 backup=$2 peer=https://$NODE_IP:$ETCD_PEER_PORT now revision bump
   shift 2
