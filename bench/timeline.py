@@ -1,4 +1,4 @@
-"""A picture of the parts of an update and their seconds, from the engine's own events."""
+"""The parts of an update and their seconds, from the engine's own events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from bench.picture import Bar
 
+COLUMNS = ("part", "resources", "from", "to")
 # Part of an update -> type and name of its resources; the first one that fits counts.
 PARTS = {
     "keys and certificates": r"^(tls|random):",
@@ -28,7 +27,6 @@ PARTS = {
     "nodes Ready": r"-membership$",
     "add-ons": r"-addons-|^kubernetes:",
 }
-BAR = 60
 
 
 @dataclass(frozen=True)
@@ -80,31 +78,14 @@ def _part(urn: str) -> str | None:
     return next((part for part, pattern in PARTS.items() if re.search(pattern, resource)), None)
 
 
-def table(of: list[Span]) -> Table:
-    """One row for each part: how many resources, from when to when, and a bar."""
-    end = max(span.end for span in of) or 1
-    drawn = Table(box=None, padding=(0, 1))
-    for name in ("part", "resources", "from", "to"):
-        drawn.add_column(name, justify="left" if name == "part" else "right")
-    drawn.add_column(f"0 to {end} s")
-    for part in PARTS:
-        mine = [span for span in of if span.part == part]
-        if not mine:
-            continue
-        first, last = min(span.begin for span in mine), max(span.end for span in mine)
-        bar = Text()
-        for cell in range(BAR):
-            at = (cell + 0.5) * end / BAR
-            busy = any(span.begin <= at <= max(span.end, span.begin + 1) for span in mine)
-            bar.append("█" if busy else " ", style="green")
-        drawn.add_row(part, str(len(mine)), f"{first} s", f"{last} s", bar)
-    return drawn
-
-
-def draw(title: str, events: Path, picture: Path | None = None) -> None:
-    """Print the timeline of an update, and write it as an SVG too."""
-    console = Console(record=True, width=110)
+def bars(events: Path) -> list[Bar]:
+    """A bar for each part that the update worked on."""
     of = spans(events)
-    console.print(table(of) if of else "nothing changed")
-    if picture:
-        console.save_svg(str(picture), title=title)
+    drawn = []
+    for part in PARTS:
+        # Shorter than a second is still seen.
+        mine = [(each.begin, max(each.end, each.begin + 1)) for each in of if each.part == part]
+        if mine:
+            first, last = min(begin for begin, _ in mine), max(end for _, end in mine)
+            drawn.append(Bar((part, str(len(mine)), f"{first} s", f"{last} s"), mine))
+    return drawn

@@ -7,15 +7,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import login
+from bench import login, picture, programs, timeline
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from bench.inside import result_of
-from bench.timeline import draw, recorded
 from lab import cluster_size, image
 from lab.console import step
 from lab.image import versions
-from tests.lab.cluster import Cluster, openstack
+from tests.lab.cluster import UP, Cluster, openstack
 
 NAME = "bench-up"
 RATIO = 1.1
@@ -35,21 +34,23 @@ def lower_bound(sizes: Sequence[int], manifests: Path, *flags: str) -> dict[str,
 
 
 def program(
-    made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path, picture: Path | None
+    made: Cluster, sizes: Sequence[int], figures: Figures, manifests: Path, pictures: Path
 ) -> float:
     """Measure the program; returns the seconds until all nodes are Ready."""
     events = manifests.with_name("events")
-    up, ready = from_nothing(made, sizes[1] + sizes[2], *recorded(events))
-    draw("{}+{}+{}, pulumi up from nothing".format(*sizes), events, picture)
+    up, ready = from_nothing(made, sizes[1] + sizes[2], *timeline.recorded(events))
+    title = "pulumi up of {} gateways, {} control planes and {} workers".format(*sizes)
+    picture.draw(title, timeline.COLUMNS, timeline.bars(events), pictures / "up.svg")
     figures.add("pulumi up from nothing", up)
     figures.add("pulumi up from nothing, until all nodes are Ready", ready)
     cilium(made, manifests)
 
     def no_op() -> float:
-        taken = seconds(
-            lambda: made.stack.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
-        )
+        with programs.Programs() as ran:
+            taken = seconds(lambda: made.stack.pulumi(*UP))
         unchanged(made)
+        title = "pulumi up without changes"
+        picture.draw(title, programs.COLUMNS, ran.bars(), pictures / "no-op.svg")
         return taken
 
     figures.add(
@@ -73,10 +74,10 @@ def servers() -> set[str]:
 def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path) -> None:
     """Measure adding a worker, which must change nothing but that worker's server."""
     before = servers()
-    flags = recorded(events)
+    flags = timeline.recorded(events)
     taken = seconds(lambda: made.up(*flags, workerCount=workers + 1))
     figures.add("one more worker", taken, at_most=ONE_MORE_SECONDS)
-    draw("one more worker", events)
+    picture.draw("one more worker", timeline.COLUMNS, timeline.bars(events))
     unchanged(made, "create")
     new = servers() - before
     figures.add("servers that are new after it", len(new), "", 1)
@@ -86,7 +87,9 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure; whatever happens, the cluster is destroyed."""
     parser = argparse.ArgumentParser(description=__doc__)
     cluster_size.add_options(parser)
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the timeline as an SVG")
+    parser.add_argument(
+        "--pictures", type=Path, metavar="FOLDER", help="keep the pictures, up.svg and no-op.svg"
+    )
     arguments = parser.parse_args(words)
     end_cleanly()
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
@@ -96,9 +99,10 @@ def main(words: Sequence[str] | None = None) -> None:
     made = cluster(NAME, *sizes)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         manifests = Path(folder) / "cilium.yaml"
+        pictures = arguments.pictures or Path(folder)
         try:
             with step("the program"):
-                ready = program(made, sizes, figures, manifests, arguments.picture)
+                ready = program(made, sizes, figures, manifests, pictures)
                 one_more_worker(made, arguments.workers, figures, manifests.with_name("worker"))
         finally:
             with step("pulumi destroy"):

@@ -1,13 +1,18 @@
-"""The picture of where the seconds of an update go."""
+"""The pictures of where the seconds of an update go."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from bench.timeline import Span, draw, spans
+from bench import programs, timeline
+from bench.picture import draw
+from bench.timeline import Span, bars, spans
 
 URN = "urn:pulumi:demo::openstack-kubernetes::"
 SERVER = f"{URN}openstack-kubernetes:Node$openstack:compute/instance:Instance::demo-worker-0"
@@ -42,8 +47,9 @@ def test_each_part_of_an_update_has_its_time_since_the_beginning(tmp_path: Path)
 
 def test_the_picture_names_the_parts(tmp_path: Path) -> None:
     picture = tmp_path / "up.svg"
-    draw("pulumi up", events(tmp_path), picture)
-    text = picture.read_text().replace("&#160;", " ")
+    draw("pulumi up", timeline.COLUMNS, bars(events(tmp_path)), picture)
+    drawn = "".join(ElementTree.parse(picture).getroot().itertext())
+    text = drawn.replace("\N{NO-BREAK SPACE}", " ")
     assert "nodes Ready" in text
     assert "0 to 30 s" in text
     assert "add-ons" not in text
@@ -54,5 +60,16 @@ def test_an_update_without_changes_says_so(
 ) -> None:
     file = tmp_path / "events"
     file.write_text(event("resourcePreEvent", 1, SERVER, "same"))
-    draw("pulumi up", file)
+    draw("pulumi up", timeline.COLUMNS, bars(file))
     assert capsys.readouterr().out == "nothing changed\n"
+
+
+def test_a_program_is_busy_while_it_works(tmp_path: Path) -> None:
+    script = tmp_path / "works.py"
+    script.write_text("import time\ntime.sleep(0.5)\nwhile time.process_time() < 1: pass\n")
+    with programs.Programs() as ran:
+        subprocess.run([sys.executable, script], check=True)
+    (bar,) = ran.bars()
+    assert bar.cells[0].endswith(" works.py")
+    assert float(bar.cells[1].removesuffix(" s")) > 0.5
+    assert bar.busy[0][0] < bar.busy[-1][1]
