@@ -13,11 +13,13 @@ node_is_registered() {
     missing_since=''
     return
   fi
-  : "${missing_since:=$SECONDS}"
-  if ((SECONDS - missing_since >= ${REGISTER_SECONDS:-20})); then
+  local uptime
+  read_uptime
+  : "${missing_since:=$uptime}"
+  if ((uptime - missing_since >= ${REGISTER_SECONDS:-20})); then
     log "the cluster has no Node $NODE_NAME: registering it again"
     register_node || log "the Node $NODE_NAME could not be registered from here"
-    missing_since=$SECONDS
+    missing_since=$uptime
   fi
   return 1
 }
