@@ -157,6 +157,16 @@ def test_a_command_that_fails_unnoticed_ends_the_script_with_its_place(machine: 
     assert result.stdout == ""
 
 
+def test_a_configuration_that_fails_says_how_to_take_its_change_back(machine: Machine) -> None:
+    script = "source ./lib/lib.sh; $0"
+    hint = "pulumi up --replace '**-configure'"
+    for verb, command, said in (
+        ("configure", "false", True), ("configure", "true", False), ("check", "false", False),
+    ):  # fmt: skip
+        result = machine.bash(["bash", "-c", script, command, verb], "")
+        assert (hint in result.log) is said
+
+
 def test_run_returns_the_status_of_the_command_and_shows_its_output(machine: Machine) -> None:
     result = machine.lib("run bash -c 'echo said; exit 7' || echo status $?")
     assert result.stdout == "status 7\n"

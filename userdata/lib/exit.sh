@@ -15,7 +15,12 @@ leave_script() {
   for ((index = ${#CLEANUPS[@]} - 1; index >= 0; index--)); do
     eval "${CLEANUPS[index]}"
   done
-  [[ $code != 0 ]] || forget_changes
+  if [[ $code == 0 ]]; then
+    forget_changes
+  elif [[ $VERB == configure ]]; then
+    # Pulumi keeps the settings of before, and would see nothing to do.
+    log "if you take the change back that led to this: pulumi up --replace '**-configure'"
+  fi
   exit "$code"
 }
 
