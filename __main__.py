@@ -27,14 +27,14 @@ secrets = secrets_of_stack()
 previous = PreviousOutputs.of_this_stack()
 name_checked = previous.check_name(cluster)
 clusters_of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
-checked = previous.check(cluster, after=name_checked)
+phase = previous.authorities_phase(cluster)
+checked = previous.check(cluster, after=[name_checked, phase])
+after_checks = pulumi.ResourceOptions(depends_on=checked)
 
 name = cluster.cluster_name
-phase = previous.authorities_phase(cluster)
-pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys)
+pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys, opts=after_checks)
 previous.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
-previous.check_ssh_key([key.private for key in pki.ssh_keys])
-after_checks = pulumi.ResourceOptions(depends_on=checked)
+previous.check_ssh_keys(pki, cluster.machine_names)
 network = Network(name, cluster, pki.cluster_id, previous, after_checks)
 
 context = Context(

@@ -24,7 +24,7 @@ PARTS = {
     "first control plane": r"control-plane-0-configure$",
     "other control planes": r"control-plane-\d+-configure$",
     "workers": r"-configure$",
-    "nodes Ready": r"-membership$",
+    "nodes Ready": r"-join$",
     "add-ons": r"-addons-|^kubernetes:",
 }
 

@@ -96,7 +96,7 @@ class Addons(pulumi.ComponentResource):
         )
         self.kubeconfig = self._administrators()
         foundation = self._foundation()
-        ready = [*foundation, *control_plane.memberships.values()]
+        ready = [*foundation, *control_plane.turns.values()]
         self._cluster_services(ready)
         self._services(ready)
         self.object_store = self._object_store(ready)

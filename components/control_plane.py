@@ -37,7 +37,7 @@ class ControlPlane(pulumi.ComponentResource):
     api_ready: Script
     # The program's own, for the floating IP; known when the API has answered once.
     kubeconfig: pulumi.Output[str]
-    memberships: Turns
+    turns: Turns
     nodes: Sequence[Node]
     # What replaces keys when every control plane is a member.
     rotations: Sequence[pulumi.Resource]
@@ -62,24 +62,21 @@ class ControlPlane(pulumi.ComponentResource):
         self._secrets = secrets
         cluster = context.cluster
         group = server_group(name, cluster.control_plane.server_group_policy, self._child)
-        memberships: dict[str, pulumi.Resource] = {}
+        turns: dict[str, pulumi.Resource] = {}
         machines: list[MachineOutput] = []
-        configured: list[pulumi.Resource] = []
         nodes: list[Node] = []
         for index in range(cluster.control_plane_count):
-            machine = self._machine(index, group, memberships)
-            previous = [*memberships.values()][-1:]
-            node = self._node(index, machine, configured[-1:], join_after=previous)
-            configured.append(node.configured)
-            memberships[machine.name] = node.membership
+            machine = self._machine(index, group, turns)
+            node = self._node(index, machine, nodes[-1:])
+            turns[machine.name] = node.joined
             nodes.append(node)
             machines.append(
                 {"name": machine.name, "role": "control-plane", "address": machine.address}
             )
-        self.memberships = memberships
+        self.turns = turns
         self.nodes = nodes
         self.machines = machines
-        self.version = pulumi.Output.all(*(each.urn for each in memberships.values())).apply(
+        self.version = pulumi.Output.all(*(each.urn for each in turns.values())).apply(
             lambda _: cluster.kubernetes_version
         )
         self.api_ready = self._wait_for_api(name)
@@ -104,7 +101,7 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
-                    depends_on=context.rollout.control_planes(self.memberships),
+                    depends_on=context.rollout.control_planes(self.turns),
                     deleted_with=context.network.anchor,
                     ignore_changes=["connection", "create", "stdin"],
                 ),
@@ -140,15 +137,13 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
-                    depends_on=[*self.memberships.values()],
+                    depends_on=[*self.turns.values()],
                     deleted_with=context.network.anchor,
                 ),
             ),
         )
 
-    def _machine(
-        self, index: int, group: openstack.compute.ServerGroup, memberships: Turns
-    ) -> Machine:
+    def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
         context, cluster = self._context, self._context.cluster
         name = cluster.node_name("control-plane", index)
         return Machine(
@@ -162,20 +157,13 @@ class ControlPlane(pulumi.ComponentResource):
                 address=str(cluster.addresses.control_planes[index]),
                 server_group=group,
                 predecessors=context.rollout.predecessors(
-                    name, memberships, first=context.gateway.handovers
+                    name, before, first=context.gateway.handovers
                 ),
             ),
             self._child,
         )
 
-    def _node(
-        self,
-        index: int,
-        machine: Machine,
-        configure_after: Sequence[pulumi.Resource],
-        *,
-        join_after: Sequence[pulumi.Resource],
-    ) -> Node:
+    def _node(self, index: int, machine: Machine, previous: Sequence[Node]) -> Node:
         context, cluster = self._context, self._context.cluster
         login = machine.login(via=context.gateway.ssh)
         keys = machine.take_newest_keys(login, after=context.gateway.ready)
@@ -217,11 +205,12 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
-                configure_after=[copied, *configure_after, *volumes],
+                configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
-                # Costs no time, since they join in turn anyway; and they leave in reverse order,
-                # also those that the last update has created.
-                join_after=join_after,
+                # Costs no time, since they join in turn anyway.
+                join_after=[node.joined for node in previous],
+                # They leave in reverse order, also those that the last update has created.
+                needed_to_leave=[node.membership for node in previous],
             ),
             self._child,
         )

@@ -23,7 +23,7 @@ def keep_volumes(name: str, context: Context, control_plane: ControlPlane) -> li
             f"{name}-keep-volumes",
             pulumi.Output.concat("keep_volumes ", context.pki.cluster_id),
             {**login_variables(), "KUBECONFIG_TEXT": control_plane.kubeconfig},
-            pulumi.ResourceOptions(depends_on=[*control_plane.memberships.values()]),
+            pulumi.ResourceOptions(depends_on=[*control_plane.turns.values()]),
         )
     ]
 

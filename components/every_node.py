@@ -50,7 +50,7 @@ def script_for_every_node(
         },
         triggers=[node.login.machine_id for node in control_plane.nodes],
         opts=pulumi.ResourceOptions(
-            depends_on=[*(node.membership for node in nodes), *after],
+            depends_on=[*(node.joined for node in nodes), *after],
             deleted_with=context.network.anchor,
         ),
     )

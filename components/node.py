@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 
 import pulumi
 
@@ -24,7 +24,8 @@ from components.ssh import (
 from config import ports
 from config.values.kubernetes import seconds
 
-# Seconds that a membership takes at most, in addition to its drain and the wait until it is Ready.
+# Seconds that a node takes at most to join or to leave, in addition to the limits of the
+# configuration.
 _MEMBERSHIP_SECONDS = 100 * 60
 
 
@@ -85,22 +86,25 @@ class NodeArgs:
     # The role's own, next to those of every node.
     files: Mapping[str, pulumi.Input[str]]
     variables: Mapping[str, pulumi.Input[str]]
-    # node.env keys of the membership alone.
+    # node.env keys of the scripts on the gateway.
     membership_variables: Mapping[str, str] = field(default_factory=dict)
     # Nodes with the same queue are drained one after the other.
     drain_queue: str | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     # Attached to the server; it lets go of them when it is stopped.
     volumes: Sequence[pulumi.Resource] = ()
-    join_after: Sequence[pulumi.Resource]
+    join_after: Sequence[pulumi.Resource] = ()
+    # Deleted only when the node has left.
+    needed_to_leave: Sequence[pulumi.Resource] = ()
 
 
 class Node:
-    """Two steps: `configured` on the machine, then `membership` on the active gateway.
+    """A machine that is `configured`, has a `membership`, and has `joined`.
 
-    A membership that is created joins the node (workers) and waits until it is Ready; deleted, it
-    drains the node and takes it out of the cluster. A server that does not answer then is stopped
-    by its `fence`, before its pods run anywhere else.
+    A control plane joins when it is configured, a worker by `joined`, which then waits for both
+    until they are Ready. A deleted membership drains the node and takes it out of the cluster. It
+    exists before anything lets the node join: of what fails half-way, the engine knows nothing. A
+    server that does not answer then is stopped by its `fence`, before its pods run anywhere else.
     """
 
     def __init__(self, context: NodeContext, args: NodeArgs, opts: pulumi.ResourceOptions) -> None:
@@ -120,6 +124,20 @@ class Node:
         fence: list[pulumi.Resource] = []
         if args.provider_id is not None:
             fence.append(self._fence(context, args, args.provider_id, opts))
+        on_gateway = self._on_gateway(context, args, variables)
+        self.membership = on_gateway(
+            f"{name}-membership",
+            None,
+            on_delete="cluster/drain.sh drain",
+            queue=args.drain_queue,
+            triggers=[login.machine_id],
+            # A gateway that goes together with this node goes later: this runs on it.
+            opts=self._options(
+                context, opts, [*context.gateway.handovers.values(), *fence, *args.needed_to_leave]
+            ),
+        )
+        joins_when_configured = args.role == "control-plane"
+        first = [self.membership] if joins_when_configured else []
         self.configured = Script(
             f"{name}-configure",
             f"{args.role}/{args.role}.sh configure",
@@ -129,21 +147,30 @@ class Node:
                 "node.env": variables.apply(environment_file),
                 **args.files,
             },
-            triggers=[login.machine_id],
+            # What has left has to join again.
+            triggers=[login.machine_id, *(each.id for each in first)],
             opts=pulumi.ResourceOptions.merge(
                 opts,
-                pulumi.ResourceOptions(depends_on=also(args.configure_after, *fence)),
+                pulumi.ResourceOptions(depends_on=also(args.configure_after, *fence, *first)),
             ),
         )
-        drain, ready = (
-            seconds(limit)
-            for limit in (context.cluster.timeouts.drain, context.cluster.timeouts.ready)
-        )
-        self.membership = Script(
-            f"{name}-membership",
+        self.joined = on_gateway(
+            f"{name}-join",
             "cluster/join.sh join",
-            on_delete="cluster/drain.sh drain",
-            queue=args.drain_queue,
+            triggers=[login.machine_id, self.membership.id],
+            opts=self._options(context, opts, [self.configured, self.membership, *args.join_after]),
+        )
+
+    @staticmethod
+    def _on_gateway(
+        context: NodeContext, args: NodeArgs, variables: pulumi.Output[dict[str, str]]
+    ) -> Callable[..., Script]:
+        """What lets the node join or leave: scripts on the active gateway, one at a time."""
+        login, timeouts = args.login, context.cluster.timeouts
+        drain, ready = seconds(timeouts.drain), seconds(timeouts.ready)
+        return partial(
+            Script,
+            lock=f"{login.name}-membership",
             seconds=_MEMBERSHIP_SECONDS + drain + ready,
             target=connection(context.gateway.ssh),
             files={
@@ -163,20 +190,16 @@ class Node:
                 "ssh_key": login.to.private_key,
                 "known_hosts": known_hosts(login.to),
             },
-            triggers=[login.machine_id],
-            opts=pulumi.ResourceOptions.merge(
-                opts,
-                pulumi.ResourceOptions(
-                    # A gateway that goes together with this node goes later: this runs on it.
-                    depends_on=[
-                        self.configured,
-                        *context.gateway.handovers.values(),
-                        *args.join_after,
-                    ],
-                    # It goes only with the whole cluster: no need to drain then.
-                    deleted_with=context.network.anchor,
-                ),
-            ),
+        )
+
+    @staticmethod
+    def _options(
+        context: NodeContext, opts: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
+    ) -> pulumi.ResourceOptions:
+        # Deleted with the whole cluster, it does nothing: no need to drain then.
+        anchor = context.network.anchor
+        return pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(depends_on=after, deleted_with=anchor)
         )
 
     def _fence(

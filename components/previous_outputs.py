@@ -44,15 +44,16 @@ class PreviousOutputs:
         return self._last.apply(lambda last: refused_changes.check_name(last, cluster))
 
     def check(
-        self, cluster: Cluster, after: pulumi.Output[None]
+        self, cluster: Cluster, after: Sequence[pulumi.Output[Any]]
     ) -> pulumi.Output[list[pulumi.Resource]]:
         """Refuse a configuration that would make another cluster of this one.
 
         The engine shows this error instead of one of the cloud checks, which name more faults: they
-        come first. The result is for `depends_on`, or an update without preview would begin.
+        come first. The result is for `depends_on`, or an update without preview would begin, and
+        leave keys that nothing may delete.
         """
         checked = self._last.apply(lambda last: refused_changes.check(last, cluster))
-        return pulumi.Output.all(after, checked).apply(lambda _: [])
+        return pulumi.Output.all(*after, checked).apply(lambda _: [])
 
     def ssh_keys_in_use(self, pki: Pki, machines: Sequence[str]) -> pulumi.Output[Sequence[str]]:
         """The earlier SSH keys, if the last successful update did not end with the newest one.
@@ -130,15 +131,21 @@ class PreviousOutputs:
             lambda values: refused_changes.volume_zones(values[0], found=values[1])
         )
 
-    def check_ssh_key(self, keys: Sequence[pulumi.Output[str]]) -> None:
+    def check_ssh_keys(self, pki: Pki, machines: Sequence[str]) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
 
         An update continues: only a person knows whether the machines have been given the new one.
+        That no machine leaves meanwhile is checked here too, since the new key is not known yet.
         """
+
+        def check(last: LastOutputs, *keys: object) -> None:
+            refused_changes.check_ssh_key(last.ssh_key_checksum, *keys)
+            refused_changes.check_leaving(last, machines, keys, own=pki.has_own_ssh_key)
+
         if pulumi.runtime.is_dry_run():
-            known = self._last.apply(lambda last: last.ssh_key_checksum)
-            pulumi.Output.all(known, *keys).apply(
-                lambda values: refused_changes.check_ssh_key(*values), run_with_unknowns=True
+            keys = [key.private for key in pki.ssh_keys]
+            pulumi.Output.all(self._last, *keys).apply(
+                lambda values: check(*values), run_with_unknowns=True
             )
 
 

@@ -125,18 +125,30 @@ def ssh_keys_in_use(
     last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str], *, own: bool
 ) -> Sequence[str]:
     """The earlier keys, unless all machines know the newest one; no machine leaves meanwhile."""
-    if not earlier or last.ssh_key_checksum == key_checksum(newest):
-        return []
-    if leaving := last.machines - set(machines):
-        problem = _cannot_leave(leaving)
-        raise ConfigError(
-            [
-                Fault("sshPrivateKey", MISSING, problem)
-                if own
-                else Fault("rotation.sshKey", len(earlier) + 1, problem)
-            ]
-        )
-    return earlier
+    check_leaving(last, machines, [*earlier, newest], own=own)
+    return [] if _is_known(last, newest) else earlier
+
+
+def check_leaving(
+    last: LastOutputs, machines: Sequence[str], keys: Sequence[object], *, own: bool
+) -> None:
+    """Refuse that machines leave while the newest of these SSH keys takes the place of another."""
+    leaving = last.machines - set(machines)
+    if len(keys) == 1 or _is_known(last, keys[-1]) or not leaving:
+        return
+    problem = _cannot_leave(leaving)
+    raise ConfigError(
+        [
+            Fault("sshPrivateKey", MISSING, problem)
+            if own
+            else Fault("rotation.sshKey", len(keys), problem)
+        ]
+    )
+
+
+def _is_known(last: LastOutputs, key: object) -> bool:
+    """True if all machines know this key; one that is still to be made is no text."""
+    return isinstance(key, str) and last.ssh_key_checksum == key_checksum(key)
 
 
 def check_network(last: LastOutputs, key: str, name: str, found: str) -> str:

@@ -27,7 +27,7 @@ def finish_rotations(
     authorities = _certificate_authorities(context, control_plane, nodes, tokens)
     after = [
         *context.gateway.handovers.values(),
-        *(node.membership for node in nodes),
+        *(node.joined for node in nodes),
         *(control_plane.api_ready, *control_plane.rotations, *tokens, *authorities),
     ]
     retired = [

@@ -165,32 +165,35 @@ class Script(remote.Command):
 
     `run` is the script's path in the folder and its verb. `on_delete` is the same for another
     script, which runs when the resource is deleted, and first when it is replaced; those of a
-    `queue` run one after the other. What `files` hold is secret: it goes through standard input
+    `queue` run one after the other, and those of a `lock`, which is its name by default, wait for
+    what an interrupted run has left. What `files` hold is secret: it goes through standard input
     only.
     """
 
     def __init__(
         self,
         name: str,
-        run: str,
+        run: str | None,
         *,
         target: remote.ConnectionArgs,
         files: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions,
         on_delete: str | None = None,
+        lock: str | None = None,
         queue: str | None = None,
         triggers: Sequence[pulumi.Input[str]] = (),
         seconds: int = SCRIPT_SECONDS,
         source: ScriptSource = ScriptSource.OWN_COPY,
     ) -> None:
         packed: pulumi.Output[str] = pulumi.Output.secret(together(files).apply(pack))
+        lock = lock or name
         super().__init__(
             name,
             connection=target,
-            create=loader(run, lock=name, seconds=seconds, source=source),
+            create=loader(run, lock=lock, seconds=seconds, source=source) if run else None,
             # The state keeps it until the next update.
             delete=loader(
-                on_delete, lock=name, seconds=seconds, queue=queue, source=ScriptSource.ANY_COPY
+                on_delete, lock=lock, seconds=seconds, queue=queue, source=ScriptSource.ANY_COPY
             )
             if on_delete
             else None,

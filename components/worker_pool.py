@@ -41,21 +41,21 @@ class WorkerPool(pulumi.ComponentResource):
         self._context = context
         self._pool = pool
         self._control_plane = control_plane
-        memberships: dict[str, pulumi.Resource] = {}
+        turns: dict[str, pulumi.Resource] = {}
         nodes: list[Node] = []
         machines: list[MachineOutput] = []
         if pool.count:
             group = server_group(name, pool.server_group_policy, self._child)
         for index in range(pool.count):
-            machine = self._machine(index, group, memberships)
-            node = self._server_node(machine, len(memberships))
+            machine = self._machine(index, group, turns)
+            node = self._server_node(machine, len(turns))
             nodes.append(node)
-            memberships[machine.name] = node.membership
+            turns[machine.name] = node.joined
             machines.append(self._output(machine.name, machine.address))
         for existing in pool.machines:
-            node = self._existing_node(existing, memberships)
+            node = self._existing_node(existing, turns)
             nodes.append(node)
-            memberships[existing.name] = node.membership
+            turns[existing.name] = node.joined
             machines.append(self._output(existing.name, str(existing.address)))
         self.nodes = nodes
         self.machines = machines
@@ -66,7 +66,7 @@ class WorkerPool(pulumi.ComponentResource):
             name,
             before,
             at_once=self._pool.max_unavailable,
-            first=self._control_plane.memberships,
+            first=self._control_plane.turns,
         )
 
     def _output(self, name: str, address: pulumi.Input[str]) -> MachineOutput:
@@ -123,7 +123,7 @@ class WorkerPool(pulumi.ComponentResource):
             after=also(self._predecessors(machine.name, before), copied),
             place=len(before),
             # It joins when it is let in, and is drained before it is shut out.
-            join_after=context.network.rules_for(machine.address),
+            needed_to_leave=context.network.rules_for(machine.address),
         )
 
     def _node(
@@ -134,7 +134,7 @@ class WorkerPool(pulumi.ComponentResource):
         provider_id: pulumi.Input[str] | None,
         after: pulumi.Input[Sequence[pulumi.Resource]],
         place: int,
-        join_after: Sequence[pulumi.Resource] = (),
+        needed_to_leave: Sequence[pulumi.Resource] = (),
     ) -> Node:
         cluster, pool = self._context.cluster, self._pool
         labels = dict(pool.labels)
@@ -177,7 +177,7 @@ class WorkerPool(pulumi.ComponentResource):
                 # Also those that joined in parallel, whose order the state does not know.
                 drain_queue=f"drain-{pool.name}-{place % pool.max_unavailable}",
                 configure_after=after,
-                join_after=[self._control_plane.api_ready, *join_after],
+                needed_to_leave=[self._control_plane.api_ready, *needed_to_leave],
             ),
             self._child,
         )

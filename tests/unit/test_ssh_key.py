@@ -109,6 +109,13 @@ def test_a_machine_is_reached_with_any_key_and_accepts_the_new_one(
     assert "private" not in (machine.fakes / "asked").read_text()
 
 
+def test_two_texts_of_one_key_leave_nothing_to_retire(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, [public(1)])
+    done = machine.run("only", [], newest=1)
+    assert done.returncode == 0, done.stderr
+    assert machine.accepted == [public(1)]
+
+
 def test_a_machine_keeps_the_new_key_only(tmp_path: Path) -> None:
     machine = Machine(tmp_path, [public(1), "ssh-rsa ada's", public(3), f"{public(2)} comment"])
     for _ in range(2):

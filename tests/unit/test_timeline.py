@@ -16,7 +16,7 @@ from bench.timeline import Span, bars, spans
 
 URN = "urn:pulumi:demo::openstack-kubernetes::"
 SERVER = f"{URN}openstack-kubernetes:Node$openstack:compute/instance:Instance::demo-worker-0"
-JOIN = f"{URN}openstack-kubernetes:Node$command:remote:Command::demo-worker-0-membership"
+JOIN = f"{URN}openstack-kubernetes:Node$command:remote:Command::demo-worker-0-join"
 POOL = f"{URN}openstack-kubernetes:WorkerPool::demo-worker"
 
 

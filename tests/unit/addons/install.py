@@ -150,7 +150,7 @@ def install(
         control_plane: Any = SimpleNamespace(
             api_ready=pulumi.CustomResource("test:index:Script", "demo-api", {}),
             kubeconfig=hidden(kubeconfig),
-            memberships={"demo-control-plane-0": membership},
+            turns={"demo-control-plane-0": membership},
         )
         configs = configs_with(context, credential)
         for path, text in cloud_config_files(configs).items():

@@ -47,7 +47,7 @@ def test_the_output_waits_for_the_machines(updates: list[Run]) -> None:
     for each in updates:
         script = command(each, SCRIPT)
         for name in NODES:
-            assert each.waits_for(script, command(each, f"{name}-membership"))
+            assert each.waits_for(script, command(each, f"{name}-join"))
         assert each.waits_for(each.one("Stash", "demo-deletion-protection"), script)
 
 

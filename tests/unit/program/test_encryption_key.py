@@ -36,7 +36,7 @@ def test_another_generation_of_the_encryption_key_is_used_when_every_control_pla
     # No key passes a gateway.
     assert not any("bytes" in text for text in files(rotation).values())
     for name in control_planes:
-        assert rotated.waits_for(rotation, command(rotated, f"{name}-membership"))
+        assert rotated.waits_for(rotation, command(rotated, f"{name}-join"))
         sent = file_of(command(rotated, f"{name}-configure"), "encryption.yaml")
         assert all(f"demo-encryption{end} bytes" in sent for end in ("", "-2", "-3"))
 

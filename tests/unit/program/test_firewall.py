@@ -65,11 +65,12 @@ def test_an_existing_machine_reaches_what_a_node_reaches(fresh: Run) -> None:
 
 def test_an_existing_machine_joins_when_it_is_let_in_and_is_shut_out_when_it_has_left() -> None:
     joined = run({"workerPools": [METAL]})
-    membership = command(joined, "metal-a-membership")
+    membership, join = (command(joined, f"metal-a-{step}") for step in ("membership", "join"))
     rules = joined.all("secGroupRule:SecGroupRule").values()
     own = [rule for rule in rules if rule.inputs.get("remoteIpPrefix") == "10.8.1.5/32"]
     assert own
     for rule in rules:
         assert joined.waits_for(membership, rule) or rule not in own
+    assert joined.waits_for(join, membership)
     users = [rule for rule in rules if rule.inputs.get("remoteIpPrefix") == "203.0.113.0/24"]
     assert not any(joined.waits_for(membership, rule) for rule in users)

@@ -12,8 +12,8 @@ def test_the_users_kubeconfig_is_not_the_identity_of_the_program(fresh: Run) -> 
     own = ("demo-admin certificate", "demo-admin privateKey Pem")
     commands = [each for each in fresh.all(COMMAND).values() if each.inputs.get("stdin")]
     held = [files(each)["kubeconfig"] for each in commands if "kubeconfig" in files(each)]
-    # Control planes, memberships, and the wait for the API.
-    assert len(held) == 3 + len(NODES) + 1
+    # Control planes, what lets nodes join and leave, and the wait for the API.
+    assert len(held) == 3 + 2 * len(NODES) + 1
     provider = fresh.one(PROVIDER, "demo-addons")
     assert {identity(each) for each in (*held, provider.inputs["kubeconfig"])} == {own}
     users = ("demo-administrator certificate", "demo-administrator privateKey Pem")

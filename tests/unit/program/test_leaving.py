@@ -32,7 +32,7 @@ def test_workers_of_the_last_update_leave_as_many_at_a_time_as_the_pool_allows()
 
     assert turn(0) == turn(2) != turn(1) == turn(3)
     # They still join in parallel.
-    assert "drain-" not in command(pool, "demo-worker-0-membership").inputs["create"]
+    assert "drain-" not in command(pool, "demo-worker-0-join").inputs["create"]
 
 
 def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Run) -> None:
@@ -44,6 +44,24 @@ def test_a_membership_drains_before_its_server_goes_but_not_on_destroy(fresh: Ru
         assert membership.delete_before_replace
         assert membership.deleted_with == network.urn
         assert fresh.waits_for(membership, server(fresh, name))
+
+
+def test_whatever_lets_a_node_join_comes_after_what_takes_it_out(fresh: Run) -> None:
+    # What fails or is interrupted half-way is in no state: nothing would be deleted with it.
+    for name in NODES:
+        membership = command(fresh, f"{name}-membership")
+        assert membership.inputs.get("create") is None
+        step = "configure" if "control-plane" in name else "join"
+        assert fresh.waits_for(command(fresh, f"{name}-{step}"), membership)
+        assert f"{name}-membership-id" in command(fresh, f"{name}-{step}").inputs["triggers"]
+
+
+def test_a_node_joins_when_its_drain_on_the_same_gateway_has_ended(fresh: Run) -> None:
+    join = command(fresh, "demo-worker-0-join").inputs["create"]
+    drain = command(fresh, "demo-worker-0-membership").inputs["delete"]
+    lock = "exec 9>/run/lock/openstack-kubernetes-demo-worker-0-membership;"
+    assert lock in join
+    assert lock in drain
 
 
 def test_a_dead_server_is_stopped_between_its_drain_and_its_end_but_not_on_destroy(

@@ -20,11 +20,12 @@ def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
 def test_a_node_has_the_time_of_the_configuration() -> None:
     longer = run({"timeouts": {"drain": "3h", "ready": "20m"}})
     for name in NODES:
-        membership = command(longer, f"{name}-membership")
-        settings = node_env(membership)
-        assert (settings["DRAIN_TIMEOUT"], settings["READY_TIMEOUT"]) == ("10800", "1200")
-        [limit] = re.findall(r"timeout --kill-after=30 (\d+) ", membership.inputs["delete"])
-        assert int(limit) > 10800 + 1200
+        for step, verb in (("membership", "delete"), ("join", "create")):
+            script = command(longer, f"{name}-{step}")
+            settings = node_env(script)
+            assert (settings["DRAIN_TIMEOUT"], settings["READY_TIMEOUT"]) == ("10800", "1200")
+            [limit] = re.findall(r"timeout --kill-after=30 (\d+) ", script.inputs[verb])
+            assert int(limit) > 10800 + 1200
 
 
 def test_gateways_listen_to_every_address_that_a_gateway_can_have() -> None:

@@ -24,32 +24,32 @@ def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
 
 def test_workers_join_in_parallel(fresh: Run) -> None:
     assert not fresh.waits_for(
-        command(fresh, "demo-worker-1-membership"), command(fresh, "demo-worker-0-membership")
+        command(fresh, "demo-worker-1-join"), command(fresh, "demo-worker-0-join")
     )
 
 
 def test_workers_join_a_new_cluster_alongside_the_other_control_planes(fresh: Run) -> None:
-    join = command(fresh, "demo-worker-0-membership")
-    assert fresh.waits_for(join, command(fresh, "demo-control-plane-0-membership"))
+    join = command(fresh, "demo-worker-0-join")
+    assert fresh.waits_for(join, command(fresh, "demo-control-plane-0-join"))
     assert not fresh.waits_for(join, command(fresh, "demo-control-plane-1-configure"))
 
 
 def test_a_worker_joins_an_existing_cluster_after_every_control_plane(updated: Run) -> None:
-    join = command(updated, "demo-worker-2-membership")
-    assert updated.waits_for(join, command(updated, "demo-control-plane-2-membership"))
+    join = command(updated, "demo-worker-2-join")
+    assert updated.waits_for(join, command(updated, "demo-control-plane-2-join"))
 
 
 def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(updated: Run) -> None:
     for earlier, later in itertools.pairwise(NODES):
-        assert updated.waits_for(server(updated, later), command(updated, f"{earlier}-membership"))
+        assert updated.waits_for(server(updated, later), command(updated, f"{earlier}-join"))
 
 
 def test_existing_workers_change_in_turn_and_after_control_planes(
     updated: Run,
 ) -> None:
     change = command(updated, "demo-worker-1-configure")
-    assert updated.waits_for(change, command(updated, "demo-worker-0-membership"))
-    assert updated.waits_for(change, command(updated, "demo-control-plane-2-membership"))
+    assert updated.waits_for(change, command(updated, "demo-worker-0-join"))
+    assert updated.waits_for(change, command(updated, "demo-control-plane-2-join"))
 
 
 def test_a_new_worker_waits_for_no_existing_one(updated: Run) -> None:
@@ -63,7 +63,7 @@ def test_as_many_workers_change_at_once_as_the_pool_allows() -> None:
 
     def waits(later: int, earlier: int) -> bool:
         return pool.waits_for(
-            server(pool, f"demo-worker-{later}"), command(pool, f"demo-worker-{earlier}-membership")
+            server(pool, f"demo-worker-{later}"), command(pool, f"demo-worker-{earlier}-join")
         )
 
     assert not waits(1, 0)

@@ -14,6 +14,7 @@ from tests.unit.engine import (
     NODES,
     SERVER,
     SMALL,
+    Recorder,
     Run,
     command,
     node_env,
@@ -291,3 +292,27 @@ def test_a_pool_may_let_its_nodes_leave_with_local_volumes(fresh: Run) -> None:
     assert "DELETE_LOCAL_VOLUMES" not in node_env(command(fresh, name))
     allowed = run({"worker": {"deleteLocalVolumes": True}})
     assert node_env(command(allowed, name))["DELETE_LOCAL_VOLUMES"] == "true"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"rotation": {"certificateAuthorities": 3}},
+        {"hostCidr": "10.9.0.0/22", "rotation": {"encryptionKey": 2}},
+        {"clusterName": "another"},
+    ],
+)
+def test_a_refused_update_makes_no_key_that_nothing_may_delete(
+    monkeypatch: pytest.MonkeyPatch, fresh: Run, refused: dict[str, object]
+) -> None:
+    protected: set[str] = set()
+    register = Recorder.RegisterResource
+
+    def record(self: Recorder, request: Any) -> Any:  # noqa: ANN401
+        protected.update([request.name] if request.protect else [])
+        return register(self, request)
+
+    monkeypatch.setattr(Recorder, "RegisterResource", record)
+    with pytest.raises(ConfigError):
+        run(refused, existing=[*GATEWAYS, *NODES], made_with={"hostCidr": "10.8.0.0/22"})
+    assert protected <= {each.name for each in fresh.resources.values()}

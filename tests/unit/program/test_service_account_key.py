@@ -19,7 +19,7 @@ def test_another_service_account_key_is_used_when_every_node_is_a_member() -> No
     rotation = command(rotated, SERVICE_ACCOUNT_KEY)
     members = [*NODES, "metal-1"]
     for name in members:
-        assert rotated.waits_for(rotation, command(rotated, f"{name}-membership")), name
+        assert rotated.waits_for(rotation, command(rotated, f"{name}-join")), name
     assert rotated.waits_for(rotation, command(rotated, ENCRYPTION_KEY))
     sent = files(rotation)
     assert [line.split()[0] for line in sent["nodes"].splitlines()] == members

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pulumi.runtime.mocks import MockResourceArgs
@@ -140,3 +141,21 @@ def test_an_ssh_key_of_any_generation_is_no_stranger_at_preview() -> None:
 def test_without_another_ssh_key_nothing_rotates(fresh: Run) -> None:
     assert not any(name.endswith("-ssh-key") for name in fresh.all(LOCAL))
     assert "sshKey" not in server(fresh, "demo-worker-0").inputs["metadata"]
+
+
+def test_a_preview_refuses_that_machines_leave_while_the_new_key_is_not_made_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Cloud.new_resource
+
+    def unknown_until_made(cloud: Cloud, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        name, state = made(cloud, args)
+        if args.name == "demo-ssh-2":
+            state = {key: value for key, value in state.items() if "Key" not in key}
+        return name, state
+
+    monkeypatch.setattr(Cloud, "new_resource", unknown_until_made)
+    existing = [*GATEWAYS, *NODES, "demo-worker-2"]
+    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: demo-worker-2 cannot leave"):
+        run(ROTATED, existing=existing, ssh_key=SSH_KEY[0], preview=True)
+    assert run(ROTATED, existing=existing[:-1], ssh_key=SSH_KEY[0], preview=True).resources
