@@ -70,6 +70,8 @@ die_of_node() {
   log "unit kubelet.service on $NODE_NAME is ${state:-unknown}; the last lines of its journal:"
   on_node sudo -n journalctl --unit=kubelet --no-pager --output=cat --lines=15 </dev/null 2>&1 |
     sed 's/^/  | /' >&2 || log "  (no SSH connection)"
+  [[ $ROLE != control-plane || -n ${node_exists:-} ]] ||
+    die "the cluster has no Node $NODE_NAME: a run that was killed may have drained it. To let it join again: pulumi up --replace '**:Command::$NODE_NAME-membership'"
   die "$NODE_NAME did not become Ready: its conditions and the kubelet's journal are above"
 }
 

@@ -164,7 +164,7 @@ def test_the_node_of_a_control_plane_is_not_registered_without_its_role(
     machine.answer("get node demo-control-plane-2", "")
     result = join(machine)
     assert result.status == 1
-    assert "did not become Ready" in result.log
+    assert "--replace '**:Command::demo-control-plane-2-membership'" in result.log
     assert not machine.called("systemctl restart kubelet")
 
 
