@@ -39,7 +39,8 @@ def made() -> Run:
 
 def folder(of: Recorded) -> dict[str, str]:
     """The folder that a command's script works in."""
-    before = scripts() if SENT in of.inputs["create"] else {}
+    lines = [of.inputs[verb] for verb in ("create", "delete") if verb in of.inputs]
+    before = scripts() if any(SENT in line for line in lines) else {}
     return before | unpacked(base64.b64decode(of.inputs["stdin"]))
 
 
