@@ -50,8 +50,12 @@ conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; wr
 certified-conformance: venv ## The same in one run, one test at a time, as for a certificate; takes hours.
 	$(TESTS_OF_OTHERS)
 
-.PHONY: e2e
-e2e: venv ## Run Kubernetes' tests of network policies and CSI drivers on that cluster; writes docs/e2e.md.
+.PHONY: network-policies
+network-policies: venv ## Run Kubernetes' tests of network policies on that cluster; writes docs/network-policies.md.
+	$(TESTS_OF_OTHERS)
+
+.PHONY: volumes
+volumes: venv ## Run Kubernetes' tests of CSI drivers on that cluster; writes docs/volumes.md.
 	$(TESTS_OF_OTHERS)
 
 .PHONY: gateway-api
@@ -145,9 +149,13 @@ lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 work
 lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab; writes docs/conformance.md (root).
 	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
-.PHONY: lab-e2e
-lab-e2e: lab-cloud ## The same for network policies and CSI drivers; writes docs/e2e.md (root).
-	SUITE=e2e $(BIN)/pytest -v -s tests/lab/test_conformance.py
+.PHONY: lab-network-policies
+lab-network-policies: lab-cloud ## The same for Kubernetes' tests of network policies; writes docs/network-policies.md (root).
+	SUITE=network-policies $(BIN)/pytest -v -s tests/lab/test_conformance.py
+
+.PHONY: lab-volumes
+lab-volumes: lab-cloud ## The same for Kubernetes' tests of CSI drivers; writes docs/volumes.md (root).
+	SUITE=volumes $(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-gateway-api
 lab-gateway-api: lab-cloud ## Run Gateway API's own tests on a cluster with Traefik; writes docs/gateway-api.md (root).

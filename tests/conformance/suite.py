@@ -71,19 +71,26 @@ SUITES = {
         {"certified": Run("Conformance", one_at_a_time=True)},
         complete=True,
     ),
-    "e2e": Suite(
-        "Network policies and volumes",
+    "network-policies": Suite(
+        "Network policies",
         (
-            "the tests of network policies and of CSI drivers, here",
-            "Cinder's, in Kubernetes' own end-to-end suite on the cluster of `KUBECONFIG`.",
+            "the tests of network policies in Kubernetes'",
+            "own end-to-end suite on the cluster of `KUBECONFIG`.",
         ),
+        # Those of SCTP have a second feature.
         {
-            # Those of SCTP have a second feature.
-            "network-policy": Run(
+            "policies": Run(
                 "Feature: consistsOf NetworkPolicy", left_out={BY_ADDRESS: BY_ADDRESS_WHY}
-            ),
-            "storage": Run(f"!{APART}", focus="External.Storage"),
+            )
         },
+    ),
+    "volumes": Suite(
+        "Volumes",
+        (
+            "the tests of CSI drivers, here Cinder's, in",
+            "Kubernetes' own end-to-end suite on the cluster of `KUBECONFIG`.",
+        ),
+        {"volumes": Run(f"!{APART}", focus="External.Storage")},
         csi_driver=True,
     ),
 }

@@ -23,7 +23,7 @@ NOTE = (
 )
 # By suite.
 LEFT_OUT = {
-    "e2e": {
+    "volumes": {
         r"\(default fs\)\(allowExpansion\)\] volume-expand"
         r"|\(default fs\)\] provisioning should provision correct filesystem size"
         r"|\(default fs\) \(late-binding\)\] ephemeral should support expansion": (
