@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pulumi
 from pulumi.runtime.config import CONFIG, is_config_secret
 
+from config import own_ssh_keys
 from config.errors import MISSING, ConfigError, Fault
 from config.models.cluster import Cluster
 from config.parse import parse
@@ -20,11 +21,11 @@ PROJECT = "openstack-kubernetes"
 
 # Keys whose values never enter the model, and their descriptions.
 SECRET_KEYS = {
-    "sshPrivateKey": (
-        "Private SSH key (OpenSSH or PEM) of the cluster, instead of a new one. "
-        "Machines in `workerPools[].machines` must accept it."
+    own_ssh_keys.NEWEST: (
+        "Private SSH key (OpenSSH or PEM, without a passphrase) of the cluster, instead of a new "
+        "one. Machines in `workerPools[].machines` must accept it."
     ),
-    "previousSshPrivateKey": (
+    own_ssh_keys.PREVIOUS: (
         "The previous `sshPrivateKey`, for the update that replaces it: machines accept both keys, "
         "and at its end only the new one. Remove it afterwards."
     ),
@@ -68,7 +69,7 @@ def load(raw: Mapping[str, object], stack: str, secret: Collection[str] = ()) ->
         *parsed.faults,
         *_secrets_in_plain_text(is_set, secret),
         *_missing_secrets(parsed.model, is_set),
-        *_previous_ssh_key(is_set),
+        *own_ssh_keys.faults(is_set),
         *cross_field_faults(parsed.model, parsed.unusable),
     ]
     if faults:
@@ -90,20 +91,6 @@ def _missing_secrets(cluster: Cluster, is_set: Collection[str]) -> list[Fault]:
         return []
     problem = "backup.bucket needs it: `pulumi config set --secret backupSecretKey`"
     return [Fault("backupSecretKey", MISSING, problem)]
-
-
-def _previous_ssh_key(is_set: Mapping[str, object]) -> list[Fault]:
-    """The faults of a key that another one is to replace."""
-    previous, newest = (is_set.get(key) for key in ("previousSshPrivateKey", "sshPrivateKey"))
-    if previous is None:
-        return []
-    if newest is None:
-        problem = "it needs the new key: `pulumi config set --secret sshPrivateKey`"
-    elif str(previous).strip() == str(newest).strip():
-        problem = "sshPrivateKey is the same key: set that one to the new key, or remove this one"
-    else:
-        return []
-    return [Fault("previousSshPrivateKey", MISSING, problem)]
 
 
 def _without_secrets(fault: Fault, secret: Collection[str]) -> Fault:
@@ -129,7 +116,7 @@ def cluster_of_stack() -> Cluster:
 
 def secrets_of_stack() -> Secrets:
     """Read the secret values of the stack that is being run."""
-    keys = map(pulumi.Config().get_secret, ("previousSshPrivateKey", "sshPrivateKey"))
+    keys = map(pulumi.Config().get_secret, (own_ssh_keys.PREVIOUS, own_ssh_keys.NEWEST))
     return Secrets(
         keys=_secret_keys().difference(SECRET_KEYS),
         ssh_private_keys=[key for key in keys if key is not None],

@@ -23,6 +23,7 @@ from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.sync_await import _sync_await
 
 from components import image
+from tests.unit import ssh_keys
 
 PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
@@ -197,14 +198,14 @@ class Cloud(Mocks):
                 "certificateAuthorities": self._authorities,
             }
             return {"outputs": outputs if listed else {}}, []
-        private: str = args.args.get("privateKeyOpenssh") or "-"
+        private = args.args.get("privateKeyOpenssh")
         found = {
             "id": f"{args.args.get('name', 'any')}-id",
             "mtu": 1450,
             "cidr": "10.0.0.0/8",
             # The zones of Cinder.
             **({} if args.args.get("state") == "unavailable" else {"names": ["a", "b"]}),
-            "publicKeyOpenssh": f"public of {private.split()[0]}",
+            **({"publicKeyOpenssh": f"{ssh_keys.public_of(private)}\n"} if private else {}),
         }
         return {**args.args, **found}, []
 

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import pulumi
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat
 
 from config.errors import ConfigError
 from config.kubernetes_version import version_change_faults
@@ -13,6 +15,7 @@ from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
 from config.models.cluster import Cluster
 from config.rules import warnings
 from config.values import schedule
+from tests.unit.ssh_keys import new_key, public_of, text, with_passphrase
 
 LEAST: dict[str, Any] = {
     "externalNetwork": "public",
@@ -22,6 +25,8 @@ LEAST: dict[str, Any] = {
 }
 MACHINE = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
+SSH_KEY = text(new_key())
+PKCS8, TraditionalOpenSSL = PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL
 BY_PRIORITY = {
     "shutdownGracePeriodByPodPriority": [{"priority": 0, "shutdownGracePeriodSeconds": 10}]
 }
@@ -605,32 +610,68 @@ class TestSecrets:
         assert "http://me:***@example.org" in lines[0]
 
     def test_a_private_key_in_plain_text_is_refused_and_not_shown(self) -> None:
-        lines = told(sshPrivateKey="-----BEGIN", controlPlaneCount=2)
+        lines = told(sshPrivateKey=text(new_key()), controlPlaneCount=2)
         assert "pulumi config set --secret sshPrivateKey" in lines[-1]
         assert "BEGIN" not in "".join(lines)
         assert len(lines) == 2
 
     def test_a_private_key_that_is_a_secret_is_not_part_of_the_model(self) -> None:
-        got = load({**LEAST, "sshPrivateKey": "x"}, "demo", secret=["sshPrivateKey"])
+        got = load({**LEAST, "sshPrivateKey": text(new_key())}, "demo", secret=["sshPrivateKey"])
         assert got == cluster()
 
     @pytest.mark.parametrize(
         ("keys", "problem"),
         [
             ({}, "it needs the new key"),
-            ({"sshPrivateKey": "old"}, "sshPrivateKey is the same key"),
-            ({"sshPrivateKey": "new"}, None),
+            ({"sshPrivateKey": SSH_KEY.strip()}, "sshPrivateKey is the same key"),
+            ({"sshPrivateKey": text(new_key())}, None),
         ],
     )
     def test_a_private_key_before_needs_another_one(
         self, keys: dict[str, str], problem: str | None
     ) -> None:
-        raw = {**LEAST, "previousSshPrivateKey": "old\n", **keys}
+        raw = {**LEAST, "previousSshPrivateKey": SSH_KEY, **keys}
         if problem is None:
             assert load(raw, "demo", secret=list(raw)) == cluster()
             return
         with pytest.raises(ConfigError, match=f"previousSshPrivateKey: {problem}"):
             load(raw, "demo", secret=list(raw))
+
+    @pytest.mark.parametrize("key", ["sshPrivateKey", "previousSshPrivateKey"])
+    @pytest.mark.parametrize(
+        ("unusable", "problem"),
+        [
+            ("new_key", "this is not a private key"),
+            (public_of(SSH_KEY), "this is not a private key"),
+            (SSH_KEY[:200], "this is not a private key"),
+            (with_passphrase(), "it has a passphrase"),
+            (text(new_key(), PKCS8, BestAvailableEncryption(b"hunter2")), "it has a passphrase"),
+            (text(x25519.X25519PrivateKey.generate(), PKCS8), "keys of this type"),
+        ],
+        ids=["a file's name", "public", "cut", "passphrase", "passphrase, PEM", "type"],
+    )
+    def test_an_unusable_private_key_is_named_and_not_shown(
+        self, key: str, unusable: str, problem: str
+    ) -> None:
+        raw = {**LEAST, "sshPrivateKey": SSH_KEY, key: unusable}
+        with pytest.raises(ConfigError, match=f"1 fault:\n  {key}: {problem}") as caught:
+            load(raw, "demo", secret=["sshPrivateKey", "previousSshPrivateKey"])
+        assert unusable[:30] not in str(caught.value)
+        assert f"`pulumi config set --secret {key} <FILE`" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "usable",
+        [
+            text(new_key()),
+            text(new_key(), PKCS8),
+            text(ec.generate_private_key(ec.SECP256R1())),
+            text(rsa.generate_private_key(65537, 2048), TraditionalOpenSSL),
+        ],
+        ids=["Ed25519", "PEM", "ECDSA", "RSA"],
+    )
+    def test_a_private_key_may_have_any_form_that_ssh_keygen_writes(self, usable: str) -> None:
+        raw = {**LEAST, "sshPrivateKey": usable.strip()}
+        assert load(raw, "demo", secret=["sshPrivateKey"]) == cluster()
 
 
 class NoResources(pulumi.runtime.Mocks):
@@ -663,7 +704,7 @@ def test_a_stack_is_read_as_the_engine_passes_it() -> None:
             "openstack-kubernetes:controlPlaneCount": "1",
             "openstack-kubernetes:dns": "{}",
             "openstack-kubernetes:addons": '{"cni": {"kind": "none"}}',
-            "openstack-kubernetes:sshPrivateKey": "key",
+            "openstack-kubernetes:sshPrivateKey": SSH_KEY,
             "openstack:cloud": "lab",
         },
         ["openstack-kubernetes:addons", "openstack-kubernetes:sshPrivateKey"],

@@ -30,6 +30,7 @@ from tests.unit.engine import (
     run,
 )
 from tests.unit.program.settings import BUCKET
+from tests.unit.ssh_keys import new_key, text
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -111,16 +112,17 @@ def test_a_new_cluster_cannot_have_the_name_of_another_stacks(
 
 
 def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
-    own = {**SMALL, "sshPrivateKey": "new key"}
+    new, old = text(new_key()), text(new_key())
+    own = {**SMALL, "sshPrivateKey": new}
     secret = ["sshPrivateKey"]
     with pytest.raises(
         ConfigError, match="sshPrivateKey: this is not the text of the key"
     ) as error:
-        run(own, secret=secret, existing=NODES, ssh_key="old key\n", preview=True)
+        run(own, secret=secret, existing=NODES, ssh_key=old, preview=True)
     assert "see 'Your own SSH key' in docs" in str(error.value)
     assert runbook("Your own SSH key")
-    assert run(own, secret=secret, existing=NODES, ssh_key="new key\n", preview=True).resources
-    assert run(own, secret=secret, existing=NODES, ssh_key="old key\n").resources
+    assert run(own, secret=secret, existing=NODES, ssh_key=new, preview=True).resources
+    assert run(own, secret=secret, existing=NODES, ssh_key=old).resources
     assert run(own, secret=secret, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from pulumi.runtime.mocks import MockResourceArgs
 
 from config.errors import ConfigError
@@ -22,12 +23,15 @@ from tests.unit.engine import (
     server,
 )
 from tests.unit.program.settings import LOCAL, METAL_1, SSH_KEY
+from tests.unit.ssh_keys import new_key, public_of, text
+
+NEW, OLD = text(new_key()), text(new_key())
+OWN = {"sshPrivateKey": NEW, "previousSshPrivateKey": OLD}
 
 
 def test_a_users_own_ssh_key_ends_with_the_newline_that_ssh_needs() -> None:
-    own = run({"sshPrivateKey": "-----BEGIN\nkey\n-----END"}, secret=["sshPrivateKey"])
-    key = file_of(command(own, "demo-worker-0-membership"), "ssh_key")
-    assert key == "-----BEGIN\nkey\n-----END\n"
+    own = run({"sshPrivateKey": NEW.strip()}, secret=["sshPrivateKey"])
+    assert file_of(command(own, "demo-worker-0-membership"), "ssh_key") == NEW
 
 
 ROTATED: dict[str, object] = {
@@ -90,9 +94,9 @@ def test_a_users_own_ssh_key_may_follow_a_rotation(monkeypatch: pytest.MonkeyPat
         return name, state
 
     monkeypatch.setattr(Cloud, "new_resource", of_the_second_generation)
-    own = run({"sshPrivateKey": "key"}, secret=["sshPrivateKey"], existing=NODES, ssh_key="key\n")
+    own = run({"sshPrivateKey": NEW}, secret=["sshPrivateKey"], existing=NODES, ssh_key=NEW)
     first = command(own, "demo-worker-0-host-key").inputs["connection"]
-    assert first["privateKey"] == "key\n"
+    assert first["privateKey"] == NEW
 
 
 def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
@@ -103,32 +107,31 @@ def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
 
 
 def test_a_users_own_ssh_key_has_no_generations() -> None:
-    own = {"sshPrivateKey": "key"}
+    own = {"sshPrivateKey": NEW}
     with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: sshPrivateKey is your own"):
         run({**own, "rotation": {"sshKey": 2}}, secret=own)
 
 
-OWN = {"sshPrivateKey": "new", "previousSshPrivateKey": "old"}
-
-
 def test_machines_accept_another_key_of_the_user_before_and_no_other_one_after() -> None:
     machines = [*GATEWAYS, *NODES]
-    rotated = run(OWN, secret=OWN, existing=machines, ssh_key="old\n")
+    rotated = run(OWN, secret=OWN, existing=machines, ssh_key=OLD)
     for name in machines:
         accept = rotated.one(LOCAL, f"{name}-ssh-key").inputs["environment"]
-        assert json.loads(accept["KEYS"]) == ["new\n", "old\n"]
-        assert json.loads(accept["ACCEPT"]) == ["public of new", "public of old"]
+        assert json.loads(accept["KEYS"]) == [NEW, OLD]
+        assert json.loads(accept["ACCEPT"]) == [public_of(NEW), public_of(OLD)]
         only = rotated.one(LOCAL, f"{name}-only-ssh-key").inputs["environment"]
-        assert json.loads(only["RETIRE"]) == ["public of old"]
-        assert command(rotated, f"{name}-configure").inputs["connection"]["privateKey"] == "new\n"
-    assert run(OWN, secret=OWN, existing=machines, ssh_key="old\n", preview=True).resources
+        assert json.loads(only["RETIRE"]) == [public_of(OLD)]
+        assert command(rotated, f"{name}-configure").inputs["connection"]["privateKey"] == NEW
+    assert run(OWN, secret=OWN, existing=machines, ssh_key=OLD, preview=True).resources
     with pytest.raises(ConfigError, match="sshPrivateKey: demo-worker-2 cannot leave"):
-        run(OWN, secret=OWN, existing=[*machines, "demo-worker-2"], ssh_key="old\n")
+        run(OWN, secret=OWN, existing=[*machines, "demo-worker-2"], ssh_key=OLD)
 
 
 def test_two_texts_of_one_key_of_the_user_are_not_taken_from_machines() -> None:
-    same = {"sshPrivateKey": "one", "previousSshPrivateKey": "one with a comment"}
-    rotated = run(same, secret=same, existing=NODES, ssh_key="one with a comment\n")
+    one = new_key()
+    pem = text(one, serialization.PrivateFormat.PKCS8)
+    same = {"sshPrivateKey": text(one), "previousSshPrivateKey": pem}
+    rotated = run(same, secret=same, existing=NODES, ssh_key=pem)
     only = rotated.one(LOCAL, "demo-worker-0-only-ssh-key").inputs["environment"]
     assert json.loads(only["RETIRE"]) == []
 
