@@ -14,8 +14,6 @@ from components.api_server_files import encryption_configuration
 from tests.scripts.conftest import COMMON, Machine, Result
 
 FILE = "etc/kubernetes/encryption/configuration.yaml"
-EARLIER = "etc/kubernetes/encryption.yaml"
-MANIFEST = "etc/kubernetes/manifests/kube-apiserver.yaml"
 MINE = "10.8.0.21"
 
 # One page of etcd's Secrets, as etcdctl prints it. What the stand-in of the API server has written
@@ -154,8 +152,8 @@ def encrypt(machine: Machine, *words: str) -> Result:
         # The new key only reads.
         (["key1", "identity"], 2, ["key1", "identity", "key02"]),
         (["identity", "key1"], 2, ["identity", "key1", "key02"]),
-        # The update that brings this release is the first one with the new number.
-        ([], 2, ["key1", "key02", "identity"]),
+        # Someone has deleted it.
+        ([], 2, ["key02", "identity", "key1"]),
         # An interrupted rotation, one that is done, and the next.
         (["key1", "identity", "key02"], 2, ["key1", "identity", "key02"]),
         (["key02", "key1", "identity"], 2, ["key02", "key1", "identity"]),
@@ -211,8 +209,6 @@ def test_a_machine_that_joins_encrypts_as_those_that_are_there(
     assert library(machine, join).status == 0
     assert names(machine.read(FILE))[0] == writer
     assert sorted(names(machine.read(FILE))) == ["identity", "key02", "key1"]
-    # The manifests of an earlier release name the other one.
-    assert machine.read(EARLIER) == machine.read(FILE)
 
 
 def test_no_one_joins_without_knowing_what_the_others_read(make: Callable[..., Machine]) -> None:
@@ -221,19 +217,6 @@ def test_no_one_joins_without_knowing_what_the_others_read(make: Callable[..., M
     result = library(machine, "token_id=abcdef; encrypt_as_the_others || exit 7")
     assert result.status == 7
     assert "etcd does not show how the join token is encrypted" in result.log
-
-
-def test_the_earlier_file_stays_as_long_as_a_manifest_names_it(
-    make: Callable[..., Machine],
-) -> None:
-    machine = make("key1", "identity")
-    machine.place(EARLIER, "earlier")
-    machine.place(MANIFEST, f"    path: /{EARLIER}\n")
-    library(machine, "forget_earlier_encryption")
-    assert machine.has(EARLIER)
-    machine.place(MANIFEST, f"    path: /{FILE}\n")
-    library(machine, "forget_earlier_encryption")
-    assert not machine.has(EARLIER)
 
 
 # --- the steps on a control plane ----------------------------------------------------------------

@@ -15,10 +15,10 @@
 #   control-plane.sh providers      prints what its file for the API server reads Secrets with
 #   control-plane.sh service-account STEP KEY...
 #                                   a step of cluster/service-account-key.sh
-#   control-plane.sh authorities STEP
-#                                   a step of cluster/certificate-authorities.sh
 #   control-plane.sh pod-tokens replace|wait KEY...
 #                                   another one
+#   control-plane.sh authorities STEP
+#                                   a step of cluster/certificate-authorities.sh
 #   control-plane.sh state          prints "joined" or "new"
 #   control-plane.sh reset          removes everything of the cluster from the machine, etcd data too
 #   control-plane.sh mount          mounts the etcd volume (its unit runs this at boot)
@@ -150,7 +150,6 @@ configure() {
     enter_cluster
   fi
   complete_certificates
-  forget_earlier_encryption
   end_auto_approval
   configure_coredns
   configure_certificates

@@ -7,8 +7,6 @@
 # shellcheck disable=SC2154 # tokens.sh sets token_id
 
 ENCRYPTION=$KUBERNETES_DIR/encryption/configuration.yaml
-# The one that a cluster of an earlier release has in its manifests, until they are rewritten.
-EARLIER_ENCRYPTION=$KUBERNETES_DIR/encryption.yaml
 SECRETS=/registry/secrets/
 ENCRYPT_USAGE="usage: control-plane.sh encrypt read|first|rewrite|only NAME..."
 
@@ -60,23 +58,19 @@ encrypt_as_the_others() {
     refuse_unknown_providers "$writer"
     write_encryption "$FOLDER/encryption.yaml" "$writer" "${all[@]}"
   fi
-  # The manifests come from what the cluster has stored, which an earlier release may have written.
-  copy_file "$ENCRYPTION" "$EARLIER_ENCRYPTION" 0600
 }
 
 # update_encryption: on a member. The others may not be able to read yet what a new key encrypts, so it
 # only reads at first: `encrypt first` comes when all of them have it.
 update_encryption() {
-  local -a all have=(key1)
+  local -a all have=()
   mapfile -t all < <(providers "$FOLDER/encryption.yaml")
   [[ ! -e $ENCRYPTION ]] || mapfile -t have < <(providers "$ENCRYPTION")
   refuse_unknown_providers "${have[@]}"
-  if ! has_older_keys "${all[@]}"; then
-    write_encryption "$FOLDER/encryption.yaml" "${all[@]}"
-  elif [[ -e $ENCRYPTION ]]; then
+  if has_older_keys "${all[@]}" && ((${#have[@]} > 0)); then
     write_encryption "$FOLDER/encryption.yaml" "${have[@]}" "${all[@]:0:2}"
   else
-    write_encryption "$FOLDER/encryption.yaml" "${have[@]}" "${all[@]}"
+    write_encryption "$FOLDER/encryption.yaml" "${all[@]}"
   fi
 }
 
@@ -93,13 +87,6 @@ refuse_unknown_providers() {
     [[ " $known" == *" $name "* ]] ||
       die "the cluster's Secrets may be encrypted with $name, which the folder does not have: rotation.encryptionKey must never go back; set it to $((10#${name#key})) or more"
   done
-}
-
-# The file of an earlier release, when the API server reads the other one.
-forget_earlier_encryption() {
-  [[ -e $EARLIER_ENCRYPTION ]] || return 0
-  grep -qF -- "${EARLIER_ENCRYPTION#"$ROOT"}" "$MANIFESTS/kube-apiserver.yaml" ||
-    rm -f -- "$EARLIER_ENCRYPTION"
 }
 
 # encrypt STEP NAME...: a step of cluster/encryption-key.sh, which has all control planes do one before
