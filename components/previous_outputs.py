@@ -10,7 +10,6 @@ import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
 from components import refused_changes
-from components.authorities import Phase
 from components.pki import Pki
 from components.refused_changes import LastOutputs
 from components.zones import cinder_has_zones_of_nodes
@@ -180,15 +179,13 @@ def _understood(outputs: Mapping[str, Any]) -> LastOutputs:
 
 
 def _host_keys(outputs: Mapping[str, Any]) -> int | None:
-    """The generation of the host keys that all servers show; earlier releases do not say it."""
-    if not outputs.get("nodes"):
-        return None
-    return int(outputs.get("hostKeys") or 1)
+    """The generation of the host keys that all servers show; none before there are any."""
+    return int(outputs["hostKeys"]) if outputs.get("nodes") else None
 
 
 def _authorities(outputs: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Generation and phase of the certificate authorities; earlier releases do not say them."""
+    """Generation and phase of the certificate authorities; none before there are any."""
     if not outputs.get("nodes"):
         return None
-    said = outputs.get("certificateAuthorities") or {"generation": 1, "phase": Phase.DONE}
+    said = outputs["certificateAuthorities"]
     return int(said["generation"]), str(said["phase"])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from config.errors import ConfigError
-from tests.unit.engine import COMMAND, NODES, Run, command, files, identity, node_env, run
+from tests.unit.engine import COMMAND, NODES, SETTLED, Run, command, files, identity, node_env, run
 
 ROTATION = {"rotation": {"certificateAuthorities": 2}}
 SCRIPT = "demo-certificate-authorities"
@@ -24,7 +24,7 @@ def said(phase: str, generation: int = 2) -> Mapping[str, Any]:
 @pytest.fixture(scope="module")
 def updates() -> list[Run]:
     """The three updates, and one after them."""
-    phases = (None, said("issue"), said("use"), said("done"))
+    phases = (SETTLED, said("issue"), said("use"), said("done"))
     return [run(ROTATION, existing=NODES, authorities=phase) for phase in phases]
 
 
@@ -139,14 +139,14 @@ def test_a_new_cluster_begins_with_any_generation() -> None:
 @pytest.mark.parametrize(
     ("number", "last", "problem"),
     [
-        (3, None, "the cluster has 1: set it to 2 first"),
+        (3, SETTLED, "the cluster has 1: set it to 2 first"),
         (3, said("issue"), "the rotation to 2 is not done: set it to 2, run pulumi up"),
         (1, said("use"), "it must never go back; set it to 2 or more"),
         (1, said("done"), "it must never go back; set it to 2 or more"),
     ],
 )
 def test_a_number_that_does_not_follow_is_refused(
-    number: int, last: Mapping[str, Any] | None, problem: str
+    number: int, last: Mapping[str, Any], problem: str
 ) -> None:
     with pytest.raises(
         ConfigError, match=rf"rotation\.certificateAuthorities = {number}: {problem}"
