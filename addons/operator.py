@@ -45,7 +45,7 @@ _RETRIES = ScheduledProgram(
     longest_run_seconds=300,
     retries=0,
     # While a Stack fails, so does each run: the chart's alert about failed Jobs waits for longer.
-    forget_after=600,
+    forget_after_seconds=600,
 )
 # The name of their CronJob, of which an alert knows.
 RETRIES = _RETRIES.name

@@ -49,8 +49,8 @@ class ScheduledProgram:
     longest_run_seconds: int
     retries: int
     image: str = IMAGE
-    # Seconds after which a run is forgotten; None to keep the last ones.
-    forget_after: int | None = None
+    # Time after which a run is forgotten; None to keep the last ones.
+    forget_after_seconds: int | None = None
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class ScheduledProgram:
         job = JobSpecArgs(
             backoff_limit=self.retries,
             active_deadline_seconds=self.longest_run_seconds,
-            ttl_seconds_after_finished=self.forget_after,
+            ttl_seconds_after_finished=self.forget_after_seconds,
             template=PodTemplateSpecArgs(
                 metadata=ObjectMetaArgs(labels={"app.kubernetes.io/name": self.name}),
                 spec=self._pod(environment),

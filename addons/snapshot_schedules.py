@@ -44,7 +44,7 @@ def install(
         namespace=NAMESPACE,
         longest_run_seconds=_LONGEST_RUN_SECONDS,
         retries=2,
-        forget_after=_FORGET_SECONDS,
+        forget_after_seconds=_FORGET_SECONDS,
         image=image or scheduled_program.IMAGE,
     )
     files = program.files(installer, namespace)

@@ -209,7 +209,7 @@ class Addons(pulumi.ComponentResource):
                 installer,
                 settings.headlamp,
                 login=self._oidc_login(),
-                # The classes are called like the controllers.
+                # Each controller's IngressClass has its name.
                 ingress_class=settings.ingress.controller if settings.ingress.enabled else None,
                 after=after,
             )

@@ -9,7 +9,7 @@ import pulumi
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A certificate (or a public key) with its private key, both PEM."""
+    """A private key with its certificate or public key: PEM, or OpenSSH's formats for SSH."""
 
     public: pulumi.Output[str]
     private: pulumi.Output[str]

@@ -205,6 +205,7 @@ class Pki(pulumi.ComponentResource):
         return KeyPair(certificate.cert_pem, key.private_key_pem)
 
     def _program(self) -> Identity:
+        # The resources have had this name since before there was an administrator.
         return self._identity(
             "admin",
             self._key("admin"),

@@ -190,7 +190,7 @@ def _settings(previous: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
     if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
         problem = "etcd's data is on volumes, which would be deleted; set the key again"
         yield Fault(_ETCD_VOLUME, MISSING, problem)
-    # Earlier releases do not say the zones.
+    # They are noted from the first update with etcd volumes on.
     elif _ZONES in previous:
         yield from _other_zones(previous[_ZONES].split(","), cluster)
 

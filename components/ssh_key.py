@@ -52,7 +52,7 @@ def retire_ssh_keys(
     if len(keys) == 1:
         return []
     retire = pulumi.Output.all(*(key.public for key in keys)).apply(
-        # Two texts of one's own may be one key.
+        # Two texts of the user may be one key.
         lambda public: json.dumps([key for key in public[:-1] if key != public[-1]])
     )
     return [

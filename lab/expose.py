@@ -26,7 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"this machine no longer reaches {EXTERNAL_CIDR}")
         return 0
     exposed.turn_on()
-    say(f"this machine reaches {EXTERNAL_CIDR} until `lab expose --off` or `lab cloud down`")
+    say(
+        f"this machine reaches {EXTERNAL_CIDR} until `.venv/bin/python -m lab expose --off` or "
+        "`... -m lab cloud down`"
+    )
     print(f"export OS_CLIENT_CONFIG_FILE={CLOUDS_YAML} OS_CLOUD={CLOUD}")
     if KUBECONFIG.exists():
         print(f"export KUBECONFIG={KUBECONFIG}")

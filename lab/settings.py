@@ -40,7 +40,6 @@ CILIUM = {
     "operator": {"image": {"useDigest": False}},
     "envoy": {"enabled": False},
     "l7Proxy": False,
-    "hubble": {"enabled": False},
     "securityContext": {
         "capabilities": {
             "ciliumAgent": [

@@ -117,7 +117,7 @@ class WorkerPoolSettings(WorkerSettings):
     """An additional pool of workers: new servers (`count`), or machines that exist already."""
 
     name: DnsLabel
-    """Name of the pool; its nodes are called `<clusterName>-<name>-<number>`."""
+    """Name of the pool; its servers are called `<clusterName>-<name>-<number>`."""
     count: WorkerCount = 0
     """Number of servers."""
     machines: tuple[ExistingMachine, ...] = ()

@@ -11,9 +11,9 @@ from config.models.cluster import Cluster
 from config.rules.rule import rule
 
 # kube-apiserver refuses a larger Service network ("the mask must be >= 12").
-_LARGEST_SERVICE_PREFIX = 12
+_SHORTEST_SERVICE_PREFIX = 12
 # Chosen by this program: fewer than 254 Services are soon used up, and the network is immutable.
-_SMALLEST_SERVICE_PREFIX = 24
+_LONGEST_SERVICE_PREFIX = 24
 
 # kubeadm and the controller manager refuse more bits between podCidr and a node's part of it.
 _NODE_BITS = 16
@@ -86,11 +86,11 @@ def _name_servers_are_distinct(cluster: Cluster) -> Iterator[Fault]:
 @rule("serviceCidr")
 def _service_cidr_has_a_fitting_size(cluster: Cluster) -> Iterator[Fault]:
     length = cluster.service_cidr.prefixlen
-    if not _LARGEST_SERVICE_PREFIX <= length <= _SMALLEST_SERVICE_PREFIX:
+    if not _SHORTEST_SERVICE_PREFIX <= length <= _LONGEST_SERVICE_PREFIX:
         yield Fault(
             "serviceCidr",
             cluster.service_cidr,
-            f"must be between a /{_LARGEST_SERVICE_PREFIX} and a /{_SMALLEST_SERVICE_PREFIX}",
+            f"must be between a /{_SHORTEST_SERVICE_PREFIX} and a /{_LONGEST_SERVICE_PREFIX}",
         )
 
 

@@ -1,1 +1,1 @@
-"""Kubernetes' own conformance tests against a live cluster (`make conformance`)."""
+"""Suites of tests that others wrote, on a live cluster (`make conformance` and others)."""

@@ -117,8 +117,8 @@ prune_bucket() {
   done
 }
 
-# own_names here|bucket: those of this control plane, the oldest first. Earlier releases did not
-# encrypt.
+# own_names here|bucket: those of this control plane, the oldest first. In the bucket they are
+# encrypted, on the disk they are not.
 own_names() {
   "$1" | { grep -E -- "Z-$NODE_NAME\.db\.gz(\.cms\.tar)?\$" || true; } | oldest_first
 }

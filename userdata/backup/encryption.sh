@@ -18,7 +18,7 @@ encrypt_snapshot() {
     rmdir -- "$pieces"
 }
 
-# open_backup NAME FILE SNAPSHOT: by its name in the bucket, for earlier releases did not encrypt.
+# open_backup NAME FILE SNAPSHOT: by its name: snapshots in the bucket are encrypted, those on the disk are not.
 # shellcheck disable=SC2016 # the shell that tar starts expands it
 open_backup() {
   local key

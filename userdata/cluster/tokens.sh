@@ -5,7 +5,7 @@
 mint_token() {
   local secret manifest
   delete_token # of an attempt before this one
-  # A cluster of an earlier release does not have them.
+  # The first join creates them; a newer release may have changed them.
   kube apply --server-side --force-conflicts --field-manager=openstack-kubernetes \
     -f "$HERE/cluster/files/join-rights.yaml" >/dev/null || return
   token_id=$(random_text 6)

@@ -4,8 +4,8 @@
 ETCDUTL_POD=openstack-kubernetes-restore
 
 # etcdutl FOLDER ARGUMENT...: with FOLDER as /restore, from kubeadm's etcd image or from that of the
-# etcd project; its output is in FOLDER/etcdutl.log. It uses crictl alone: no kubelet runs here yet, and ctr cannot mount an image in
-# containerd 2.2.
+# etcd project; its output is in FOLDER/etcdutl.log. It uses crictl alone: no kubelet runs here yet, and
+# ctr cannot mount an image in containerd 2.2.
 etcdutl() {
   local work=$1 image images
   shift

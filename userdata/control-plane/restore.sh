@@ -59,7 +59,7 @@ begin_with_snapshot() {
   revision=$(grep -m 1 -oP '"revision":\K[0-9]+' "$RESTORE_WORK/etcdutl.log") ||
     die "etcdutl does not say at which revision $what is"
   bump=$((now - revision))
-  # Earlier releases have added the time to the revision at each restore.
+  # Of a clock that was ahead when the snapshot was restored the last time.
   ((bump > 0)) || bump=$now
   etcdutl "$RESTORE_WORK" snapshot restore /restore/snapshot --data-dir=/restore/data --name="$NODE_NAME" \
     --initial-cluster="$NODE_NAME=$peer" --initial-advertise-peer-urls="$peer" \

@@ -5,7 +5,7 @@
 KUBELET_PKI=$ROOT/var/lib/kubelet/pki
 KUBELET_CONF=$KUBERNETES_DIR/kubelet.conf
 
-# authorities STEP <AUTHORITY: a step of cluster/certificate-authorities.sh for the kubelet. Each can be
+# kubelet_authorities STEP <AUTHORITY: a step of cluster/certificate-authorities.sh for the kubelet. Each can be
 # repeated.
 #
 #   trust          it trusts what ca.crt of the last run says, in clients and in the API server
