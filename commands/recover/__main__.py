@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openstack.exceptions import ConflictException
+
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
 from commands.errors import CommandError
@@ -92,6 +94,9 @@ def _recover_failed(state: State) -> int:
     time.sleep(_SETTLE)
     found = _orphaned(_connect(state), state, requested)
     new = [each for each in found if each.created is not None and each.created >= since]
+    # After they were found: what they belong to would be in the state by now.
+    if state.changed:
+        return 0
     _delete(new)
     for each in found:
         if each not in new:
@@ -111,6 +116,8 @@ def _delete_orphaned(state: State, requested: Sequence[Begun], *, yes: bool) -> 
             print(f"exists, but is not in the state: {orphan}")
         if not agreed("Delete what is not in the state?", yes=yes):
             return False
+        # What another run has made meanwhile would be in the state by now.
+        state.refuse_changed()
         _delete(found)
         deleted |= {orphan.id for orphan in found}
     return True
@@ -120,7 +127,13 @@ def _delete(found: Sequence[OrphanedResource]) -> None:
     # Without checkpoints, one may need another: what was requested last goes first.
     for orphan in reversed(found):
         print(f"deleting {orphan}")
-        orphan.delete()
+        try:
+            orphan.delete()
+        except ConflictException as refusal:
+            print(
+                f"left, because it is in use, such as by another cluster of this name: {orphan} "
+                f"({refusal.message}); if it is this cluster's, delete it by hand"
+            )
 
 
 def _connect(state: State) -> Connection:

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from openstack.exceptions import NotFoundException
+
 from cloud import marks
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def find(
     """Resources that match `inputs` and whose id is not among `known`.
 
     A kind that is not OpenStack's has none, nor has one whose place, such as its network, is not
-    known yet.
+    known yet, or gone.
 
     Args:
         cloud: a connection to the project of the cluster.
@@ -66,7 +68,7 @@ def find(
     ids = set(known)
     try:
         return [orphan for orphan in finder(cloud, _Known(inputs)) if orphan.id not in ids]
-    except _UnknownError:
+    except (_UnknownError, NotFoundException):
         return []
 
 

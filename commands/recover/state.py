@@ -128,6 +128,21 @@ class State:
                 raise
         self.__dict__.pop("_exported", None)
 
+    @property
+    def changed(self) -> bool:
+        """True if another run has written the state since it was read."""
+        now = json.loads(self._pulumi("stack", "export"))["deployment"]
+        # It has the time at which it was written.
+        return bool(now.get("manifest") != self._deployment.get("manifest"))
+
+    def refuse_changed(self) -> None:
+        """Raise a PulumiError if another run has written the state since it was read."""
+        if self.changed:
+            raise PulumiError(
+                f"another run has changed the state of {self.name} meanwhile: let it end, then run "
+                "this again"
+            )
+
     def forget_begun(self) -> None:
         """Write the state back without its pending operations.
 
@@ -137,13 +152,7 @@ class State:
         Raises:
             PulumiError: also if another run has written it since it was read.
         """
-        now = json.loads(self._pulumi("stack", "export"))["deployment"]
-        # It has the time at which it was written.
-        if now.get("manifest") != self._deployment.get("manifest"):
-            raise PulumiError(
-                f"another run has changed the state of {self.name} meanwhile: let it end, then run "
-                "this again"
-            )
+        self.refuse_changed()
         self._deployment["pending_operations"] = []
         self._pulumi("stack", "import", stdin=json.dumps(self._exported))
 

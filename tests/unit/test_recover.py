@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from keystoneauth1.exceptions import ConnectFailure
+from openstack.exceptions import ConflictException, NotFoundException
 
 from cloud.login import login
 from commands.local_backend import delete_empty_attributes
@@ -349,6 +350,55 @@ def test_with_no_one_to_ask_only_what_the_failed_update_has_made_is_deleted_and_
     assert "cancel" not in failed.asked
     out = capsys.readouterr().out
     assert ("`commands.recover` may delete it" in out) == (not deleted)
+
+
+@pytest.mark.parametrize("how", [["--unattended"], ["--yes"]])
+def test_what_another_update_has_made_meanwhile_is_not_deleted(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    failed.created_at = "2026-11-22T03:04:06Z"
+    deployment = failed.answers["stack export"]["deployment"]
+    listed = failed.servers
+
+    def servers(name: str) -> list[Thing]:
+        deployment["manifest"] = {"time": "2026-11-22T03:05:00Z"}
+        return listed(name)
+
+    monkeypatch.setattr(failed, "servers", servers)
+    monkeypatch.setattr("sys.argv", ["recover", *how, "--stack", "demo"])
+    # The operator's own run has nothing to repair then; a person is told.
+    assert main() == (0 if how == ["--unattended"] else 1)
+    assert failed.deleted == []
+
+
+def test_what_is_in_use_is_left_and_the_next_update_can_run(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deleted: list[str] = []
+
+    def refuse() -> None:
+        raise ConflictException("There are one or more ports still in use on the network")
+
+    orphans = [
+        OrphanedResource("port", "demo", "p", lambda: deleted.append("p")),
+        OrphanedResource("network", "demo", "n", refuse),
+    ]
+    monkeypatch.setattr("commands.recover.__main__._orphaned", lambda *_: orphans)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    assert main() == 0
+    assert deleted == ["p"]
+    said = capsys.readouterr().out
+    assert "left, because it is in use" in said
+    assert "network demo (n) (There are one or more ports" in said
+    assert said.endswith("done: run `pulumi up`\n")
+
+
+def test_an_attachment_to_a_server_that_is_gone_is_gone() -> None:
+    cloud = MagicMock()
+    cloud.compute.volume_attachments.side_effect = NotFoundException("Instance s")
+    inputs = {"instanceId": "s", "volumeId": "v"}
+    kind = "openstack:compute/volumeAttach:VolumeAttach"
+    assert orphaned_resources.find(cloud, kind, inputs, known=[]) == []
 
 
 def test_the_login_is_that_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
