@@ -62,7 +62,7 @@ def main(cluster_id: str) -> int:
         return 1
     wanted: set[str] | None = None
     try:
-        wanted = retained(os.environ["KUBECONFIG_TEXT"])
+        wanted = retained(os.environ.get("KUBECONFIG_TEXT", ""))
     except (httpx.HTTPError, httpx.InvalidURL, KubeconfigError, ValueError) as problem:
         print(
             f"the Kubernetes API of {cluster_id} does not say which volumes to retain ({problem}): "

@@ -166,7 +166,7 @@ def main() -> int:
     try:
         if arguments.output is not None:
             _require_a_file(arguments.output)
-        administrator = Administrator.of(_administrators_kubeconfig(arguments))
+        administrator = _administrator(arguments)
         user = arguments.user or _login_name()
         groups = arguments.group or administrator.groups
         if arguments.output is not None:
@@ -228,12 +228,11 @@ def _login_name() -> str:
         raise KubeconfigError("your login has no name here: set `--user`") from None
 
 
-def _administrators_kubeconfig(arguments: argparse.Namespace) -> str:
+def _administrator(arguments: argparse.Namespace) -> Administrator:
     if arguments.kubeconfig is not None:
-        file: Path = arguments.kubeconfig
-        return file.read_text()
+        return Administrator.of_file(arguments.kubeconfig)
     stack = ["--stack", arguments.stack] if arguments.stack else []
-    return pulumi("stack", "output", "kubeconfig", "--show-secrets", *stack)
+    return Administrator.of(pulumi("stack", "output", "kubeconfig", "--show-secrets", *stack))
 
 
 def _arguments() -> argparse.Namespace:

@@ -23,6 +23,8 @@ from config.proxy import proxy_for
 # Seconds: a gateway that takes over needs a few.
 PATIENCE = 30
 
+_AUTHORITY = "certificate-authority-data"
+
 patiently = retry(
     retry=retry_if_exception_type(httpx.HTTPError),
     wait=wait_fixed(2),
@@ -42,6 +44,7 @@ class Administrator:
 
     cluster_name: str
     cluster: Mapping[str, str]
+    authority: str
     groups: Sequence[str]
     certificate: str
     key: str
@@ -58,7 +61,8 @@ class Administrator:
             certificate = b64decode(user["client-certificate-data"]).decode()
             return Administrator(
                 cluster_name=context["cluster"],
-                cluster={key: cluster[key] for key in ("server", "certificate-authority-data")},
+                cluster={key: cluster[key] for key in ("server", _AUTHORITY)},
+                authority=b64decode(cluster[_AUTHORITY]).decode(),
                 groups=_groups(certificate),
                 certificate=certificate,
                 key=b64decode(user["client-key-data"]).decode(),
@@ -69,11 +73,16 @@ class Administrator:
                 "certificate: use the output `kubeconfig` of the stack"
             ) from None
 
+    @staticmethod
+    def of_file(file: Path) -> Administrator:
+        """Read the current context of a kubeconfig in a file."""
+        # What is not UTF-8 is no kubeconfig either.
+        return Administrator.of(file.read_text(encoding="utf-8", errors="replace"))
+
     def client(self) -> httpx.Client:
         """A client of the API with this certificate."""
         server = self.cluster["server"]
-        authority = b64decode(self.cluster["certificate-authority-data"]).decode()
-        tls = ssl.create_default_context(cadata=authority)
+        tls = ssl.create_default_context(cadata=self.authority)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "client.pem")
             write_private(file, self.certificate + self.key)

@@ -7,6 +7,7 @@ refuse a cluster that never came up.
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import re
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -31,12 +33,42 @@ _PROGRAM = ("--run-program", "--run-program=true")
 _HOLDER = re.compile(r"created by \S*@(\S+) \(pid \d+\)")
 
 
+@dataclass(frozen=True)
+class CommandLine:
+    """A command line of Pulumi, and what it says about the stack."""
+
+    cli: str
+    words: Sequence[str]
+    verb: str
+    stack: Sequence[str]
+    config_file: Sequence[str]
+
+    @staticmethod
+    def of(cli: str, *words: str) -> CommandLine:
+        """Read the options in each of the forms that Pulumi takes."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("-s", "--stack")
+        parser.add_argument("--config-file")
+        found, others = parser.parse_known_args(words)
+        return CommandLine(
+            cli,
+            words,
+            # The operator puts options before it.
+            verb=next((word for word in others if not word.startswith("-")), ""),
+            stack=["--stack", found.stack] if found.stack else [],
+            config_file=["--config-file", found.config_file] if found.config_file else [],
+        )
+
+
 def main() -> int:
     """Run the command line, and once more after a repair; returns its exit status."""
-    command = sys.argv[1:]
+    command = CommandLine.of(*sys.argv[1:])
     heard: list[int] = []
     with Path(tempfile.gettempdir(), _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            _wait_for_turn(lock)
+        except KeyboardInterrupt:
+            return 130
         status, said = _run(command, lock, heard)
         locked = status != 0 and left_behind(said, socket.gethostname())
         # Whoever has interrupted it meanwhile wants no other update.
@@ -44,9 +76,17 @@ def main() -> int:
             status, said = _run(command, lock, heard)
         sys.stderr.write(said)
         # The operator tries it again. Whoever holds a lock is at work: nothing is left behind then.
-        if status != 0 and _verb(command) == "up" and not heard and not _LOCKS.search(said):
+        if status != 0 and command.verb == "up" and not heard and not _LOCKS.search(said):
             _recover(command, "--unattended")
     return status
+
+
+def _wait_for_turn(lock: IO[str]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("waiting for another update in this container", file=sys.stderr, flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def left_behind(said: str, machine: str) -> bool:
@@ -55,17 +95,17 @@ def left_behind(said: str, machine: str) -> bool:
     return locks is not None and holders == [machine] * int(locks[1])
 
 
-def _run(command: Sequence[str], lock: IO[str], heard: list[int]) -> tuple[int, str]:
+def _run(command: CommandLine, lock: IO[str], heard: list[int]) -> tuple[int, str]:
     """The exit status and standard error of an update."""
-    cli, *words = command
+    cli, words = command.cli, command.words
     without = [word for word in words if word not in _PROGRAM]
-    if _verb(command) != "destroy" or without == words:
-        return _update(command, lock, heard)
+    if command.verb != "destroy" or len(without) == len(words):
+        return _update([cli, *words], lock, heard)
     status, said = 0, ""
     # What the program would have done to a protected cluster.
-    if _off(_configured(cli, "deletionProtection", _stack(words))):
+    if _off(_configured(command, "deletionProtection")):
         unprotect = [cli, "state", "unprotect", "--all", "--yes", "--non-interactive"]
-        status, said = _update([*unprotect, *_stack(words)], lock, heard, stdout=sys.stderr)
+        status, said = _update([*unprotect, *command.stack], lock, heard, stdout=sys.stderr)
     if status == 0 and not heard:
         status, said = _update([cli, *without], lock, heard)
     return status, said
@@ -79,15 +119,10 @@ def _off(value: str) -> bool:
         return False
 
 
-def _verb(command: Sequence[str]) -> str:
-    # The operator puts options before it.
-    return next((word for word in command[1:] if not word.startswith("-")), "")
-
-
-def _configured(cli: str, key: str, stack: Sequence[str]) -> str:
+def _configured(command: CommandLine, key: str) -> str:
     """The value in the stack's configuration; empty if it has none."""
     return subprocess.run(  # noqa: S603
-        [cli, "config", "get", key, *stack],
+        [command.cli, "config", "get", key, *command.stack, *command.config_file],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -123,14 +158,8 @@ def _update(
         return status, said.read()
 
 
-def _stack(command: Sequence[str]) -> Sequence[str]:
-    """The words of a command line that say which stack."""
-    at = command.index("--stack") if "--stack" in command else len(command)
-    return command[at : at + 2]
-
-
-def _recover(command: Sequence[str], how: str) -> int:
-    arguments = [how, *_stack(command)]
+def _recover(command: CommandLine, how: str) -> int:
+    arguments = [how, *command.stack, *command.config_file]
     # The operator reads standard output as that of the update.
     return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "commands.recover", *arguments],

@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _list(*, as_json: bool, drift: bool) -> int:
-    found = entries(names(), Console(stderr=True), drift=drift)
+    found = entries(_some(names()), Console(stderr=True), drift=drift)
     if as_json:
         print(json.dumps([each.as_json() for each in found], indent=2))
     else:
@@ -117,7 +117,7 @@ def _upgrade(arguments: argparse.Namespace) -> int:
         _require_admin(arguments, names())
     operated = Operated(arguments.admin, arguments.kubeconfig)
     wanted = arguments.names or _some(names())
-    stacks = upgrade.remaining(wanted, version, operated, console)
+    stacks = upgrade.remaining(wanted, version, arguments.check, operated, console)
     if not stacks:
         return 0
     upgrade.preview(stacks, version, console)
@@ -149,7 +149,8 @@ def _add(arguments: argparse.Namespace) -> int:
 def _keep_logins(
     program: logins.Program, arguments: argparse.Namespace, left_out: Sequence[str] = ()
 ) -> int:
-    present = names()
+    # In the wrong backend all clusters would be gone.
+    present = _some(names()) if arguments.remove_gone else names()
     _require_admin(arguments, present)
     known = {*present, arguments.admin}
     stacks = arguments.names or sorted(known - {*left_out})

@@ -68,9 +68,9 @@ def administrator(stack: str, kubeconfig: Path | None) -> Administrator:
     Raises:
         OSError, PulumiError, StackError, KubeconfigError: if nothing tells a way into it.
     """
-    return Administrator.of(
-        outputs(stack)["kubeconfig"] if kubeconfig is None else kubeconfig.read_text()
-    )
+    if kubeconfig is not None:
+        return Administrator.of_file(kubeconfig)
+    return Administrator.of(outputs(stack)["kubeconfig"])
 
 
 def configuration_file(stack: str) -> Path:

@@ -34,6 +34,7 @@ from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, last_update, pulumi
 
 _KEY = "kubernetesVersion"
+_NO_CLUSTER = "has no cluster"
 
 
 class UpgradeError(CommandError):
@@ -41,20 +42,31 @@ class UpgradeError(CommandError):
 
 
 def remaining(
-    stacks: Sequence[str], version: str, operated: Operated, console: Console
+    stacks: Sequence[str],
+    version: str,
+    check: Sequence[str] | None,
+    operated: Operated,
+    console: Console,
 ) -> list[str]:
     """The clusters that are not healthy at the version, or whose last update failed.
 
     Raises:
-        UpgradeError: if the state of one cannot be read, or someone else updates it.
+        UpgradeError: if the state of one cannot be read, someone else updates it, or the check
+            fails for one that is healthy at the version: that may be what the last run stopped at.
     """
     locks = local_locks()
     found = _of_each(
         stacks, "Asking", console, lambda each: _left_alone(each, version, operated, locks)
     )
     for stack, reason in found.items():
-        if reason is not None:
-            _say(console, f"left alone: {stack} {reason}")
+        if reason is None:
+            continue
+        if check is not None and reason != _NO_CLUSTER:
+            with console.status(f"checking {stack}"):
+                problem = _problem(stack, version, check)
+            if problem is not None:
+                raise UpgradeError(f"{stack} {reason}, but {problem}; nothing was changed")
+        _say(console, f"left alone: {stack} {reason}")
     return [stack for stack, reason in found.items() if reason is None]
 
 
@@ -149,7 +161,7 @@ def _left_alone(stack: str, version: str, operated: Operated, locks: Locks) -> s
     try:
         known = outputs(stack)
     except StackError:
-        return "has no cluster"
+        return _NO_CLUSTER
     last = last_update("--stack", stack)
     versions = {known.get(_KEY)}
     if stack in operated:
@@ -221,7 +233,8 @@ def _update(stack: str, version: str) -> str | None:
         _set_version(stack, version, configuration_file(stack))
     except PulumiError as error:
         return str(error).strip()
-    with _log(stack).open("w") as log:
+    # What an earlier run has failed at is still in it.
+    with _log(stack).open("a") as log:
         status = subprocess.run(  # noqa: S603 - the CLI, as the operator runs it
             ["nohup", "pulumi", *up],  # noqa: S607
             stdin=subprocess.DEVNULL,

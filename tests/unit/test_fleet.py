@@ -274,7 +274,16 @@ def test_contexts_are_called_like_the_stacks(
     assert yaml.safe_load(capsys.readouterr().out)["current-context"] == "b"
 
 
-@pytest.mark.parametrize("words", [("kubeconfig", "--all"), ("upgrade", "--to", "v1.36.3")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("kubeconfig", "--all"),
+        ("upgrade", "--to", "v1.36.3"),
+        # All logins would be those of clusters that are gone.
+        ("argocd", "--admin", "admin", "--kubeconfig", "file", "--remove-gone"),
+    ],
+)
 def test_without_a_cluster_the_backend_may_be_the_wrong_one(
     fleet: Fleet,
     monkeypatch: pytest.MonkeyPatch,

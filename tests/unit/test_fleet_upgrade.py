@@ -201,8 +201,25 @@ def test_a_check_of_the_users_own_decides_with_the_clusters_kubeconfig(
     assert run(monkeypatch, "--check", "smoke fine", "a") == 0
     used = (fleet.folder / "used").read_text()
     assert used == json.loads((fleet.folder / "stack-output-a").read_text())["kubeconfig"]
-    assert run(monkeypatch, "--check", "smoke bad") == 1
+    assert run(monkeypatch, "--check", "smoke bad", "b") == 1
     assert "b: `smoke bad` failed: b-upgrade.log says why" in capsys.readouterr().out
+
+
+def test_a_check_that_has_failed_must_pass_before_the_next_run_continues(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        add(fleet, name)
+    fleet.program("smoke", f"#!/bin/sh\n[ -e {fleet.folder}/mended ]\n")
+    fleet.empty("empty")
+    assert run(monkeypatch, "--check", "smoke") == 1
+    assert run(monkeypatch, "--check", "smoke") == 1
+    assert updated(fleet) == ["a"]
+    said = f"a is healthy at {NEW}, but `smoke` failed: a-upgrade.log says why; nothing was changed"
+    assert said in capsys.readouterr().err
+    (fleet.folder / "mended").touch()
+    assert run(monkeypatch, "--check", "smoke") == 0
+    assert updated(fleet) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,15 @@ def test_without_an_answer_every_volume_of_the_cluster_is_marked(
     assert "keeping volume pvc-deleted" in said
 
 
+@pytest.mark.usefixtures("cloud")
+def test_a_person_who_runs_it_without_a_kubeconfig_is_told_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KUBECONFIG_TEXT", raising=False)
+    assert keep_volumes.main("demo-1a") == 0
+    assert "every volume of the cluster is kept" in capsys.readouterr().out
+
+
 def test_a_name_in_place_of_the_id_keeps_nothing_and_is_refused() -> None:
     with pytest.raises(SystemExit):
         keep_volumes.arguments(["demo"])

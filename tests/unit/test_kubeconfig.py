@@ -345,6 +345,19 @@ class TestErrors:
         assert not Api.requests
         return printed.err
 
+    def test_a_file_that_is_no_text(
+        self,
+        api: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        file = tmp_path / "config"
+        # As PowerShell redirects it.
+        file.write_text(json.dumps(kubeconfig_of(api, ADMINISTRATORS)), encoding="utf-16")
+        said = self.error(monkeypatch, capsys, "--kubeconfig", file)
+        assert "use the output `kubeconfig` of the stack" in said
+
     def test_an_administrator_of_an_earlier_generation(
         self,
         api: str,

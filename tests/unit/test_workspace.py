@@ -128,6 +128,27 @@ def test_what_a_killed_update_of_this_pod_left_behind_is_repaired(workspace: Wor
     assert workspace.calls[-1] == "end of --stack"
 
 
+@pytest.mark.parametrize("words", [["--stack=shop"], ["-s", "shop"], ["-sshop"]])
+def test_the_stack_that_is_named_in_any_form_is_the_one_that_is_repaired(
+    workspace: Workspace, words: list[str]
+) -> None:
+    workspace.lock(socket.gethostname())
+    assert workspace.run("up", *words, "--config-file=other.yaml")[0] == 0
+    assert "cancel --yes --stack shop --non-interactive" in workspace.calls
+
+
+def test_what_a_failed_update_has_left_is_compared_with_its_own_configuration(
+    workspace: Workspace,
+) -> None:
+    (workspace.folder / "failing").touch()
+    update = {"result": "failed", "startTime": "2026-11-22T03:04:05.000Z"}
+    (workspace.folder / "history").write_text(json.dumps([update]))
+    workspace.run("up", "-s", "shop", "--config-file", "other.yaml")
+    [preview] = [call for call in workspace.calls if call.startswith("preview")]
+    assert "--stack shop" in preview
+    assert "--config-file other.yaml" in preview
+
+
 @pytest.mark.parametrize(
     ("option", "off"), [("--run-program", "false"), ("--run-program=true", "False")]
 )
@@ -201,8 +222,9 @@ def test_an_update_waits_for_one_that_has_outlived_its_operator(workspace: Works
         time.sleep(1)
         assert workspace.calls == ["up first"]
         slow.unlink()
-        second.communicate(timeout=30)
+        told = second.communicate(timeout=30)[1]
     first.communicate(timeout=30)
+    assert told == "waiting for another update in this container\n"
     assert workspace.calls == ["up first", "end of first", "up second", "end of second"]
 
 
@@ -214,6 +236,24 @@ def test_an_interruption_reaches_pulumi(workspace: Workspace) -> None:
         update.communicate(timeout=30)
     assert update.returncode == 3
     assert workspace.calls[-1] == "interrupted"
+
+
+def test_an_interruption_while_it_waits_begins_nothing(workspace: Workspace) -> None:
+    slow = workspace.folder / "slow"
+    slow.touch()
+    with workspace.start("up", "first") as first:
+        workspace.until("up first")
+        with workspace.start("up", "second") as second:
+            assert second.stderr is not None
+            told = second.stderr.readline()
+            second.send_signal(signal.SIGINT)
+            second.wait(timeout=30)
+            told += second.stderr.read()
+        slow.unlink()
+        first.communicate(timeout=30)
+    assert second.returncode == 130
+    assert told == "waiting for another update in this container\n"
+    assert "up second" not in workspace.calls
 
 
 def test_an_interruption_during_the_repair_begins_no_other_update(workspace: Workspace) -> None:
