@@ -34,13 +34,6 @@ restart_changed_kubelet() {
     restart_kubelet
 }
 
-# Its pods continue.
-restart_kubelet() {
-  step "restart the kubelet"
-  systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
-  wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
-}
-
 # Each is asked for while the kubelet works with the old one, and put in its place when both are there.
 replace_kubelet_certificates() {
   local kind

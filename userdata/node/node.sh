@@ -95,11 +95,22 @@ refresh_kubelet_config() {
   remove_kubeadm_copies
   hide_kubelet_config
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
-    log "restarting the kubelet"
-    systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+    restart_kubelet
+  else
+    wait_for_kubelet
   fi
-  wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
   rm -f -- "$pending"
+}
+
+# Its pods continue.
+restart_kubelet() {
+  step "restart the kubelet"
+  systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
+  wait_for_kubelet
+}
+
+wait_for_kubelet() {
+  wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
 }
 
 # kubeadm keeps copies of what each run changes.

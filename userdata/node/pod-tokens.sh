@@ -39,9 +39,8 @@ pod_tokens() {
     replace)
       mapfile -t files < <(pod_tokens_of "${@:2}")
       ((${#files[@]} > 0)) || return 0
-      step "${#files[@]} tokens of pods are to be replaced: restart the kubelet"
-      systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
-      wait_for 60 "the kubelet" kubelet_healthy || die "the kubelet is not healthy" kubelet.service
+      log "${#files[@]} tokens of pods are to be replaced"
+      restart_kubelet
       ;;
     wait)
       step "wait for the new tokens of pods"
