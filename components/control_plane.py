@@ -20,13 +20,13 @@ from components.kubeadm_files import (
 )
 from components.machine import Machine, MachineArgs, server_group
 from components.machine_login import copy_scripts
-from components.node import Node, NodeArgs, NodeContext, known_hosts
+from components.node import Node, NodeArgs, NodeContext
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
+from components.rotation_script import rotation_script
 from components.ssh import Script, ScriptSource, connection
 from config import ports
 from config.load import Secrets
-from config.models.cluster import Cluster
 from config.values.kubernetes import seconds
 
 
@@ -114,33 +114,16 @@ class ControlPlane(pulumi.ComponentResource):
         providers = encryption_providers(
             cluster.rotation.encryption_key, encrypt=cluster.encryption_at_rest
         )
-        return Script(
-            f"{name}-encryption-key",
-            "cluster/encryption-key.sh rotate",
-            target=connection(context.gateway.ssh),
-            files={
-                "node.env": environment_file(
-                    {
-                        **context.variables,
-                        "NODE_NAME": name,
-                        "SSH_USER": cluster.ssh_user,
-                        "CONTROL_PLANES": control_plane_addresses(cluster),
-                        "ENCRYPTION": " ".join(providers),
-                    }
-                ),
-                "kubeconfig": context.gateway_kubeconfig,
-                "ssh_key": context.pki.ssh_private_key,
-                "known_hosts": known_hosts(*(node.login.to for node in self.nodes)),
-            },
-            # A new machine knows all keys, and may have begun with a snapshot of an earlier one.
-            triggers=[node.login.machine_id for node in self.nodes],
-            opts=pulumi.ResourceOptions.merge(
-                self._child,
-                pulumi.ResourceOptions(
-                    depends_on=[*self.turns.values()],
-                    deleted_with=context.network.anchor,
-                ),
-            ),
+        return rotation_script(
+            name,
+            "encryption-key",
+            context,
+            control_planes=self.nodes,
+            visited=self.nodes,
+            variables={"SSH_USER": cluster.ssh_user, "ENCRYPTION": " ".join(providers)},
+            files={},
+            after=[*self.turns.values()],
+            opts=self._child,
         )
 
     def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
@@ -236,11 +219,6 @@ class ControlPlane(pulumi.ComponentResource):
             "Once it has: pulumi config rm --path controlPlane.beginEmpty"
         )
         return pulumi.Output.from_input("true")
-
-
-def control_plane_addresses(cluster: Cluster) -> str:
-    """`CONTROL_PLANES` of the scripts that ask all of them."""
-    return " ".join(map(str, cluster.control_plane_addresses))
 
 
 def _device(volume_id: pulumi.Output[str]) -> pulumi.Output[str]:

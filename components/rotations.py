@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pulumi
 
 from components.authorities import Phase
 from components.control_plane import ControlPlane
-from components.every_node import script_for_every_node
 from components.host_key import retire_host_keys
 from components.node import Node, NodeContext
+from components.rotation_script import rotation_script
 from components.ssh import Script
 from components.ssh_key import retire_ssh_keys
 from components.worker_pool import WorkerPool
@@ -48,11 +48,11 @@ def _service_account_key(
     if context.cluster.rotation.service_account_key == 1:
         return []
     return [
-        script_for_every_node(
+        _script_for_every_node(
+            "service-account-key",
             context,
             control_plane,
             nodes,
-            purpose="service-account-key",
             variables={},
             files={"service-account.pub": context.pki.service_accounts[-1].public},
             after=control_plane.rotations,
@@ -71,11 +71,11 @@ def _certificate_authorities(
         return []
     authorities = context.pki.authorities
     return [
-        script_for_every_node(
+        _script_for_every_node(
+            "certificate-authorities",
             context,
             control_plane,
             nodes,
-            purpose="certificate-authorities",
             variables={
                 "PHASE": authorities.phase.apply(lambda phase: Phase(phase).of_machines.value)
             },
@@ -83,6 +83,37 @@ def _certificate_authorities(
             after=[*control_plane.rotations, *after],
         )
     ]
+
+
+def _script_for_every_node(
+    purpose: str,
+    context: NodeContext,
+    control_plane: ControlPlane,
+    nodes: Sequence[Node],
+    *,
+    variables: Mapping[str, pulumi.Input[str]],
+    files: Mapping[str, pulumi.Input[str]],
+    after: Sequence[pulumi.Resource],
+) -> Script:
+    """Run `cluster/<purpose>.sh rotate` when every node is a member."""
+    lines = pulumi.Output.all(*(_line(node) for node in nodes)).apply("".join)
+    return rotation_script(
+        context.cluster.cluster_name,
+        purpose,
+        context,
+        control_planes=control_plane.nodes,
+        visited=nodes,
+        variables=variables,
+        files={"nodes": lines, **files},
+        after=[*(node.joined for node in nodes), *after],
+    )
+
+
+def _line(node: Node) -> pulumi.Output[str]:
+    login = node.login
+    return pulumi.Output.from_input(login.to.address).apply(
+        lambda address: f"{login.name} {node.role} {login.to.user} {address}\n"
+    )
 
 
 def rotations_shown(

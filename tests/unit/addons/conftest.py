@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.addons.install import OPTIONAL, AddonsRun, install
+from tests.unit.addons.install import EVERYTHING, AddonsRun, install
 
 
 @pytest.fixture(scope="module")
@@ -14,4 +14,4 @@ def default() -> AddonsRun:
 
 @pytest.fixture(scope="module")
 def everything() -> AddonsRun:
-    return install({name: {"enabled": True} for name in OPTIONAL})
+    return install(EVERYTHING)

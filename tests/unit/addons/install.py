@@ -26,6 +26,7 @@ DAEMON_SET = "apps/v1:DaemonSet"
 CCM = f"demo-addons-{cloud_controller_manager.NAME}"
 OPERATOR = {"operator": {"enabled": True}}
 OPTIONAL = ("snapshots", "monitoring", "ingress", "headlamp", "logging", "operator", "kured")
+EVERYTHING = {name: {"enabled": True} for name in OPTIONAL}
 # As much of it as the program reads.
 KUBECONFIG = json.dumps(
     {

@@ -16,7 +16,7 @@ from addons.image_mirror import mirror_images, mirrored
 from addons.installer import concealed
 from components.addons import charts
 from config.models.addons import AddonsSettings
-from tests.unit.addons.install import CHART, AddonsRun, install
+from tests.unit.addons.install import CHART, EVERYTHING, AddonsRun, install
 from tests.unit.http_servers import Silent, served
 
 
@@ -115,7 +115,7 @@ def repository() -> Iterator[str]:
 
 class TestChartSource:
     @staticmethod
-    def settings(**source: str) -> AddonsSettings:
+    def settings(**source: object) -> AddonsSettings:
         return AddonsSettings.model_validate(source)
 
     def test_by_default_each_chart_comes_pinned_from_its_official_repository(
@@ -125,6 +125,13 @@ class TestChartSource:
             assert each.inputs["version"]
             official = each.inputs.get("repositoryOpts", {}).get("repo", each.inputs["chart"])
             assert official.startswith(("https://", "oci://"))
+
+    def test_every_chart_that_is_installed_is_looked_up_before(
+        self, default: AddonsRun, everything: AddonsRun
+    ) -> None:
+        for run, raw in ((default, {}), (everything, EVERYTHING)):
+            found = {f"demo-addons-{each.name}" for each in charts(self.settings(**raw))}
+            assert found == {*run.all(CHART)}
 
     def test_all_charts_can_come_from_a_mirror(self) -> None:
         run = install({"chartRepository": "https://charts.example.org/all/"})
