@@ -27,7 +27,7 @@ def needs(cluster: Cluster, facts: Facts) -> dict[str, int]:
         "cores": _total(planned, flavors, "cores") - sum(s.cores for s in there.values()),
         "memory": _total(planned, flavors, "memory") - sum(s.memory for s in there.values()),
         "serverGroups": len(
-            {cluster.node_name(role.group, 0).removesuffix("-0") for role in roles(cluster)}
+            {cluster.machine_name(role.group, 0).removesuffix("-0") for role in roles(cluster)}
             - facts.server_groups
         ),
         **_volumes(cluster, facts, planned, there),

@@ -27,7 +27,7 @@ class Role:
 
     def names(self, cluster: Cluster) -> list[str]:
         """The servers' names."""
-        return [cluster.node_name(self.group, index) for index in range(self.count)]
+        return [cluster.machine_name(self.group, index) for index in range(self.count)]
 
 
 def roles(cluster: Cluster) -> Iterator[Role]:

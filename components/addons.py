@@ -295,7 +295,7 @@ def _flat(
 
 def _gateway_addresses(cluster: Cluster) -> Mapping[str, str]:
     return {
-        cluster.node_name("gateway", index): str(cluster.addresses.gateways[index])
+        cluster.machine_name("gateway", index): str(cluster.addresses.gateways[index])
         for index in range(cluster.gateway_count)
     }
 

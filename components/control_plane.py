@@ -128,7 +128,7 @@ class ControlPlane(pulumi.ComponentResource):
 
     def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
         context, cluster = self._context, self._context.cluster
-        name = cluster.node_name("control-plane", index)
+        name = cluster.machine_name("control-plane", index)
         return Machine(
             context,
             MachineArgs(

@@ -170,7 +170,7 @@ class Gateway(pulumi.ComponentResource):
         handovers: Turns,
     ) -> Machine:
         cluster = self._context.cluster
-        name = cluster.node_name("gateway", index)
+        name = cluster.machine_name("gateway", index)
         return Machine(
             self._context,
             MachineArgs(
@@ -205,7 +205,7 @@ class Gateway(pulumi.ComponentResource):
             **self._context.variables,
             **reboot_variables(cluster.addons.kured),
             "ROLE": "gateway",
-            "NODE_NAME": cluster.node_name("gateway", index),
+            "NODE_NAME": cluster.machine_name("gateway", index),
             "NODE_IP": str(gateways[index]),
             "VIP": str(cluster.addresses.vip),
             "VRRP_ID": int(cluster.addresses.vip) % 254 + 1,

@@ -20,7 +20,7 @@ def machine_variables(cluster: Cluster) -> dict[str, str]:
     """The `node.env` keys that are the same on every machine."""
     addresses = [str(address) for address in cluster.addresses.control_planes]
     hosts = [
-        f"{address}={cluster.node_name('control-plane', index)}"
+        f"{address}={cluster.machine_name('control-plane', index)}"
         for index, address in enumerate(addresses)
     ]
     mirrors = {

@@ -69,7 +69,7 @@ def volume_zones(last: LastOutputs, *, found: bool) -> bool:
 
 def check_name(last: LastOutputs, cluster: Cluster) -> None:
     """Refuse another cluster name: every resource is known by it."""
-    ending = cluster.node_name("control-plane", 0).removeprefix(cluster.cluster_name)
+    ending = cluster.machine_name("control-plane", 0).removeprefix(cluster.cluster_name)
     if not last.machines or f"{cluster.cluster_name}{ending}" in last.machines:
         return
     names = (name.removesuffix(ending) for name in last.machines if name.endswith(ending))
@@ -206,7 +206,7 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
     # New control planes get new volumes, and those of the ones that leave go with them.
     for index, (made_in, wanted) in enumerate(zip(before, _zones(cluster), strict=False)):
         if made_in != wanted:
-            name = cluster.node_name("control-plane", index)
+            name = cluster.machine_name("control-plane", index)
             problem = (
                 f"the etcd volume of {name} was created in {made_in or _ANY_ZONE}, and its server "
                 f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"

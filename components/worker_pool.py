@@ -73,7 +73,7 @@ class WorkerPool(pulumi.ComponentResource):
         return {"name": name, "role": "worker", "pool": self._pool.name, "address": address}
 
     def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
-        name = self._context.cluster.node_name(self._pool.name, index)
+        name = self._context.cluster.machine_name(self._pool.name, index)
         return Machine(
             self._context,
             MachineArgs(

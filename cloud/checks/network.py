@@ -108,9 +108,10 @@ def _fixed_addresses(cluster: Cluster) -> dict[IPv4Address, str]:
     of_gateways = zip(range(cluster.gateway_count), addresses.gateways, strict=False)
     return {
         addresses.vip: cluster.vip_name,
-        **{address: cluster.node_name("gateway", i) for i, address in of_gateways},
+        **{address: cluster.machine_name("gateway", i) for i, address in of_gateways},
         **{
-            a: cluster.node_name("control-plane", i) for i, a in enumerate(addresses.control_planes)
+            address: cluster.machine_name("control-plane", i)
+            for i, address in enumerate(addresses.control_planes)
         },
     }
 

@@ -204,7 +204,7 @@ class Cluster(Settings):
             return None
         return f"{self.dns.name or self.cluster_name}.{self.dns.zone}"
 
-    def node_name(self, group: str, index: int) -> str:
+    def machine_name(self, group: str, index: int) -> str:
         """The name of a machine; the group is `gateway`, `control-plane` or the name of a pool."""
         return f"{self.cluster_name}-{group}-{index}"
 
@@ -213,7 +213,9 @@ class Cluster(Settings):
         """The names of all machines, those that exist already included."""
         groups = {"gateway": self.gateway_count, "control-plane": self.control_plane_count}
         groups |= {pool.name: pool.count for pool in self.pools}
-        made = [self.node_name(group, i) for group, count in groups.items() for i in range(count)]
+        made = [
+            self.machine_name(group, i) for group, count in groups.items() for i in range(count)
+        ]
         return [*made, *(machine.name for pool in self.pools for machine in pool.machines)]
 
     @property
@@ -225,7 +227,7 @@ class Cluster(Settings):
     def etcd_volume_names(self) -> list[str]:
         """The names that etcd's volumes have, if there are any."""
         return [
-            etcd_volume_name(self.node_name("control-plane", i))
+            etcd_volume_name(self.machine_name("control-plane", i))
             for i in range(self.control_plane_count)
         ]
 

@@ -99,7 +99,7 @@ def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
         for index, pool in enumerate(cluster.worker_pools)
     ]
     for key, group, count in groups:
-        longest = cluster.node_name(group, max(count - 1, 0))
+        longest = cluster.machine_name(group, max(count - 1, 0))
         if len(longest) > LONGEST_LABEL:
             value = cluster.cluster_name if key == "clusterName" else group
             yield Fault(
@@ -128,9 +128,9 @@ def _node_names_fit_into_certificates(cluster: Cluster) -> Iterator[Fault]:
 
 @rule("clusterName", "workerPools", "workerCount")
 def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
-    made = {cluster.node_name(p.name, i) for p in cluster.pools for i in range(p.count)}
-    made |= {cluster.node_name("control-plane", i) for i in range(MAX_CONTROL_PLANES)}
-    made |= {cluster.node_name("gateway", i) for i in range(MAX_GATEWAYS)}
+    made = {cluster.machine_name(p.name, i) for p in cluster.pools for i in range(p.count)}
+    made |= {cluster.machine_name("control-plane", i) for i in range(MAX_CONTROL_PLANES)}
+    made |= {cluster.machine_name("gateway", i) for i in range(MAX_GATEWAYS)}
     for key, value in _repeated(cluster, "name", made):
         yield Fault(key, value, "another machine has this name; choose another name")
 
