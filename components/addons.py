@@ -92,7 +92,7 @@ class Addons(pulumi.ComponentResource):
             parent=self,
             provider=self._kubernetes_provider(name, control_plane.kubeconfig),
             settings=settings,
-            with_secrets="addons" in secrets.keys,
+            with_secrets="addons" in secrets.settings_with_secrets,
         )
         self.kubeconfig = self._administrators()
         foundation = self._foundation()

@@ -40,7 +40,7 @@ SECRET_KEYS = {
 class Secrets:
     """Secret values of the configuration."""
 
-    keys: frozenset[str]
+    settings_with_secrets: frozenset[str]
     """Top-level keys of the model in which something was set with `--secret`."""
     ssh_private_keys: Sequence[pulumi.Output[str]]
     """The user's own keys, the newest last; without any, the program makes one."""
@@ -118,7 +118,7 @@ def secrets_of_stack() -> Secrets:
     """Read the secret values of the stack that is being run."""
     keys = map(pulumi.Config().get_secret, (own_ssh_keys.PREVIOUS, own_ssh_keys.NEWEST))
     return Secrets(
-        keys=_secret_keys().difference(SECRET_KEYS),
+        settings_with_secrets=_secret_keys().difference(SECRET_KEYS),
         ssh_private_keys=[key for key in keys if key is not None],
         oidc_client_secret=pulumi.Config().get_secret("oidcClientSecret"),
         backup_secret_key=pulumi.Config().get_secret("backupSecretKey"),

@@ -719,7 +719,7 @@ def test_a_stack_is_read_as_the_engine_passes_it() -> None:
     assert got.allowed_cidrs == (IPv4Network("203.0.113.7/32"),)
     assert got.addons.cni.kind == "none"
     secrets = secrets_of_stack()
-    assert secrets.keys == {"addons"}
+    assert secrets.settings_with_secrets == {"addons"}
     assert len(secrets.ssh_private_keys) == 1
 
 

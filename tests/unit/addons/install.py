@@ -108,7 +108,7 @@ def install(
     )
     hidden = pulumi.Output.secret
     secrets = Secrets(
-        keys=frozenset({"addons"} if with_secrets else ()),
+        settings_with_secrets=frozenset({"addons"} if with_secrets else ()),
         ssh_private_keys=[],
         oidc_client_secret=None if oidc_client_secret is None else hidden(oidc_client_secret),
         backup_secret_key=None,
