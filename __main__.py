@@ -67,7 +67,7 @@ pulumi.export("version", versions.PROGRAM)
 pulumi.export("clusterId", pki.cluster_id)
 pulumi.export("kubernetesVersion", control_plane.version)
 pulumi.export("apiEndpoint", inner.endpoint)
-pulumi.export("kubeconfig", addons.kubeconfig)
+pulumi.export("kubeconfig", addons.administrator_kubeconfig)
 pulumi.export("gateways", gateway.machines)
 machines = [*control_plane.machines, *(machine for pool in pools for machine in pool.machines)]
 pulumi.export("nodes", machines)

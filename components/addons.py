@@ -54,7 +54,7 @@ class Addons(pulumi.ComponentResource):
     # Objects of all charts, which to the engine are no children of this component.
     objects: pulumi.Output[Sequence[pulumi.Resource]]
     # The administrator's, through the floating IP; known when the cluster accepts it.
-    kubeconfig: pulumi.Output[str]
+    administrator_kubeconfig: pulumi.Output[str]
     # What the users of the object store need, if there is one.
     object_store: Mapping[str, Any] | None
 
@@ -94,7 +94,7 @@ class Addons(pulumi.ComponentResource):
             settings=settings,
             with_secrets="addons" in secrets.settings_with_secrets,
         )
-        self.kubeconfig = self._administrators()
+        self.administrator_kubeconfig = self._administrators()
         foundation = self._foundation()
         ready = [*foundation, *control_plane.turns.values()]
         self._cluster_services(ready)

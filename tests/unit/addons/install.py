@@ -163,7 +163,7 @@ def install(
             cloud_configs=configs,
             secrets=secrets,
         )
-        addons.kubeconfig.apply(recorded.kubeconfigs.append)
+        addons.administrator_kubeconfig.apply(recorded.kubeconfigs.append)
 
     program()
     return recorded
