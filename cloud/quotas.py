@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cloud.facts import Facts, Flavor, Server
 from cloud.roles import Role, roles
 from config.models.cluster import Cluster
-from config.security_groups import ROLES, rules
+from config.security_groups import GROUPS, rules
 
 # Neutron puts two rules for outgoing traffic (IPv4, IPv6) into every new security group.
 _RULES_OF_A_NEW_GROUP = 2
@@ -65,7 +65,7 @@ def _volumes(
 
 def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dict[str, int]:
     name = cluster.cluster_name
-    groups = {f"{name}-{role}" for role in ROLES}
+    groups = {f"{name}-{group}" for group in GROUPS}
     there = {port.name for port in facts.ports}
     ports = len(({*planned, cluster.vip_name}) - there)
     own_network = cluster.existing_network is None

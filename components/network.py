@@ -14,7 +14,7 @@ from components.refused_changes import EXISTING_NETWORK, EXTERNAL_NETWORK
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 from config.models.network import ExistingNetwork
-from config.security_groups import ROLES, SUBNET, rules
+from config.security_groups import GROUPS, SUBNET, rules
 
 # Stands for the cluster where the network does not belong to it.
 _ANCHOR_GROUP = "node"
@@ -130,13 +130,13 @@ class Network(pulumi.ComponentResource):
         name = self._cluster.cluster_name
         anchor = None if self._cluster.existing_network is None else _ANCHOR_GROUP
         return {
-            role: openstack.networking.SecGroup(
-                f"{self._name}-{role}",
-                name=f"{name}-{role}",
-                description=f"{role} machines of the Kubernetes cluster {name}",
-                opts=self._kept if role == anchor else self._child,
+            group: openstack.networking.SecGroup(
+                f"{self._name}-{group}",
+                name=f"{name}-{group}",
+                description=f"{group} machines of the Kubernetes cluster {name}",
+                opts=self._kept if group == anchor else self._child,
             )
-            for role in ROLES
+            for group in GROUPS
         }
 
     def _security_group_rules(self) -> list[tuple[str, pulumi.Resource]]:
@@ -148,7 +148,7 @@ class Network(pulumi.ComponentResource):
             prefix = self.subnet_cidr if rule.source == SUBNET else rule.source
             resource = openstack.networking.SecGroupRule(
                 f"{self._name}-{rule.key}",
-                security_group_id=groups[rule.role].id,
+                security_group_id=groups[rule.group].id,
                 direction="ingress",
                 ethertype="IPv4",
                 protocol=rule.protocol,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from config import ports
 from config.models.cluster import Cluster
 
-# Roles that own a security group. `node` holds what control planes and workers share.
-ROLES = ("gateway", "node", "control-plane", "worker")
+# The security groups. `node` holds what control planes and workers share.
+GROUPS = ("gateway", "node", "control-plane", "worker")
 
 # The source of a rule that lets in every address of the machines' subnet.
 SUBNET = "subnet"
 
-# What Prometheus scrapes: role, port, whose metrics.
+# What Prometheus scrapes: group, port, whose metrics.
 METRICS = (
     ("gateway", ports.GATEWAY_STATUS, "HAProxy metrics"),
     ("gateway", ports.NODE_EXPORTER, "machine metrics"),
@@ -28,9 +28,9 @@ METRICS = (
 class Rule:
     """Traffic that a security group lets in; the ports are inclusive."""
 
-    role: str
+    group: str
     source: str
-    """A role (its whole security group), `SUBNET`, or a CIDR."""
+    """A group (all machines in it), `SUBNET`, or a CIDR."""
     protocol: str
     first: int | None = None
     last: int | None = None
@@ -41,7 +41,7 @@ class Rule:
         """A stable name: it must not depend on the rule's place in the list."""
         source = self.source.replace("/", "-").replace(":", ".")
         port = "" if self.first is None else f"-{self.first}"
-        return f"{self.role}-{self.protocol}{port}-from-{source}"
+        return f"{self.group}-{self.protocol}{port}-from-{source}"
 
 
 def rules(cluster: Cluster) -> list[Rule]:
@@ -55,9 +55,9 @@ def rules(cluster: Cluster) -> list[Rule]:
         *(_from_load_balancers(cluster) if cluster.addons.octavia else ()),
         *(rule for source in nodes for rule in _from_nodes(cluster, source)),
         *(
-            _tcp(role, source, port, why)
+            _tcp(group, source, port, why)
             for source in nodes
-            for role, port, why in (METRICS if cluster.addons.monitoring.enabled else ())
+            for group, port, why in (METRICS if cluster.addons.monitoring.enabled else ())
         ),
     ]
 
@@ -76,7 +76,7 @@ def _from_users(cluster: Cluster) -> Iterator[Rule]:
 
 
 def _from_gateways(cluster: Cluster) -> Iterator[Rule]:
-    yield Rule(role="gateway", source="gateway", protocol="vrrp", why="which gateway has the VIP")
+    yield Rule(group="gateway", source="gateway", protocol="vrrp", why="which gateway has the VIP")
     yield _tcp("gateway", "gateway", ports.SSH, "SSH")
     yield _tcp("gateway", "gateway", ports.GATEWAY_STATUS, "whether a gateway may reboot")
     yield _tcp("node", "gateway", ports.SSH, "SSH")
@@ -100,7 +100,7 @@ def _from_load_balancers(cluster: Cluster) -> Iterator[Rule]:
 
 def _from_nodes(cluster: Cluster, source: str) -> Iterator[Rule]:
     """Let in what every node, wherever it is, sends to the others."""
-    yield Rule(role="node", source=source, protocol="icmp", why="path MTU, ping")
+    yield Rule(group="node", source=source, protocol="icmp", why="path MTU, ping")
     yield _udp("node", source, ports.VXLAN, "pod VXLAN")
     yield _tcp("node", source, ports.CILIUM_HEALTH, "CNI health")
     yield _tcp("node", source, ports.HUBBLE, "Hubble")
@@ -111,11 +111,11 @@ def _from_nodes(cluster: Cluster, source: str) -> Iterator[Rule]:
     yield _tcp("control-plane", source, ports.API, "API")
 
 
-def _tcp(role: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
+def _tcp(group: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
     last = first if last is None else last
-    return Rule(role=role, source=source, protocol="tcp", first=first, last=last, why=why)
+    return Rule(group=group, source=source, protocol="tcp", first=first, last=last, why=why)
 
 
-def _udp(role: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
+def _udp(group: str, source: str, first: int, why: str, *, last: int | None = None) -> Rule:
     last = first if last is None else last
-    return Rule(role=role, source=source, protocol="udp", first=first, last=last, why=why)
+    return Rule(group=group, source=source, protocol="udp", first=first, last=last, why=why)

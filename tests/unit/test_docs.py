@@ -214,7 +214,7 @@ def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
         "demo",
     )
     needed = {
-        (f"demo-{rule.role}", rule.protocol, _ports(rule))
+        (f"demo-{rule.group}", rule.protocol, _ports(rule))
         for rule in security_groups.rules(cluster)
         if rule.source == source
     }

@@ -187,7 +187,7 @@ class TestSecurityGroups:
             )
         )
         assert len({rule.key for rule in found}) == len(found)
-        return {(rule.role, rule.source, rule.first) for rule in found}
+        return {(rule.group, rule.source, rule.first) for rule in found}
 
     def test_only_nodes_reach_metrics(self) -> None:
         opened = self.rules(monitored=True) - self.rules(monitored=False)

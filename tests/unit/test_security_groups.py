@@ -51,7 +51,7 @@ def test_every_node_reaches_the_node_ports_of_every_other() -> None:
             sources = {
                 rule.source
                 for rule in every
-                if rule.role == "node" and lets_in(rule, protocol, port)
+                if rule.group == "node" and lets_in(rule, protocol, port)
             }
             assert sources == {"node", "10.9.0.60/32"}
 
@@ -71,7 +71,7 @@ def test_the_node_ports_are_those_that_the_api_server_gives_out(
             known = {
                 (rule.first, rule.last)
                 for rule in every
-                if (rule.role, rule.source, rule.protocol) == (role, source, protocol)
+                if (rule.group, rule.source, rule.protocol) == (role, source, protocol)
                 if lets_in(rule, protocol, first) or lets_in(rule, protocol, 30000)
             }
             assert known == {(first, last)}
@@ -79,13 +79,13 @@ def test_the_node_ports_are_those_that_the_api_server_gives_out(
 
 def test_no_one_outside_of_the_cluster_reaches_a_node() -> None:
     every = made(ingressCidrs=["0.0.0.0/0"])
-    from_outside = {rule.role for rule in every if rule.source in ("203.0.113.0/24", "0.0.0.0/0")}
+    from_outside = {rule.group for rule in every if rule.source in ("203.0.113.0/24", "0.0.0.0/0")}
     assert from_outside == {"gateway"}
 
 
 def test_each_gateway_has_a_port_for_ssh() -> None:
     (ssh,) = (rule for rule in made(gatewayCount=3) if rule.first == 2200)
-    assert (ssh.role, ssh.source, ssh.last) == ("gateway", "203.0.113.0/24", 2202)
+    assert (ssh.group, ssh.source, ssh.last) == ("gateway", "203.0.113.0/24", 2202)
 
 
 def test_many_machines_need_no_more_rules_than_one() -> None:
