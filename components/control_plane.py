@@ -18,12 +18,12 @@ from components.kubeadm_files import (
     kubeadm_files,
     kubernetes_files,
 )
-from components.machine import Machine, MachineArgs, server_group
 from components.machine_login import copy_scripts
 from components.node import Node, NodeArgs, NodeContext
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
 from components.rotation_script import rotation_script
+from components.server import Server, ServerArgs, server_group
 from components.ssh import Script, ScriptSource, connection
 from config import ports
 from config.load import Secrets
@@ -66,12 +66,12 @@ class ControlPlane(pulumi.ComponentResource):
         machines: list[MachineOutput] = []
         nodes: list[Node] = []
         for index in range(cluster.control_plane_count):
-            machine = self._machine(index, group, turns)
-            node = self._node(index, machine, nodes[-1:])
-            turns[machine.name] = node.joined
+            server = self._server(index, group, turns)
+            node = self._node(index, server, nodes[-1:])
+            turns[server.name] = node.joined
             nodes.append(node)
             machines.append(
-                {"name": machine.name, "role": "control-plane", "address": machine.address}
+                {"name": server.name, "role": "control-plane", "address": server.address}
             )
         self.turns = turns
         self.nodes = nodes
@@ -126,12 +126,12 @@ class ControlPlane(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
+    def _server(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Server:
         context, cluster = self._context, self._context.cluster
         name = cluster.machine_name("control-plane", index)
-        return Machine(
+        return Server(
             context,
-            MachineArgs(
+            ServerArgs(
                 name=name,
                 role="control-plane",
                 index=index,
@@ -146,28 +146,28 @@ class ControlPlane(pulumi.ComponentResource):
             self._child,
         )
 
-    def _node(self, index: int, machine: Machine, previous: Sequence[Node]) -> Node:
+    def _node(self, index: int, server: Server, previous: Sequence[Node]) -> Node:
         context, cluster = self._context, self._context.cluster
-        login = machine.login(via=context.gateway.ssh)
-        keys = machine.take_newest_keys(login, after=context.gateway.ready)
+        login = server.login(via=context.gateway.ssh)
+        keys = server.take_newest_keys(login, after=context.gateway.ready)
         copied = copy_scripts(login, after=keys, opts=self._child)
         settings = cluster.control_plane.etcd_volume
-        volume = None if settings is None else machine.etcd_volume(settings)
+        volume = None if settings is None else server.etcd_volume(settings)
         volumes = [] if volume is None else [volume]
         return Node(
             context,
             NodeArgs(
                 login=login,
                 role="control-plane",
-                address=machine.address,
-                provider_id=machine.provider_id,
+                address=server.address,
+                provider_id=server.provider_id,
                 files={
                     **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
                     **kubeadm_files(
                         cluster,
-                        machine.name,
+                        server.name,
                         index,
-                        provider_id=machine.provider_id,
+                        provider_id=server.provider_id,
                         floating_ip=context.gateway.floating_ip,
                     ),
                     **certificates(context.pki),
@@ -179,7 +179,7 @@ class ControlPlane(pulumi.ComponentResource):
                     ),
                 },
                 variables={
-                    "INITIALIZE": self._initialize(machine) if index == 0 else "false",
+                    "INITIALIZE": self._initialize(server) if index == 0 else "false",
                     "CERTIFICATE_SECONDS": str(
                         seconds(cluster.kubeadm.certificate_validity_period)
                     ),
@@ -198,17 +198,17 @@ class ControlPlane(pulumi.ComponentResource):
             self._child,
         )
 
-    def _initialize(self, machine: Machine) -> pulumi.Output[str]:
+    def _initialize(self, server: Server) -> pulumi.Output[str]:
         """`true` on the server that the stack was created with, `restore` on each later one."""
         context = self._context
         stash = pulumi.Stash(
-            f"{machine.name}-initialize",
+            f"{server.name}-initialize",
             input=context.rollout.during_creation("true", later="restore"),
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 # The first answer counts for as long as the server lives.
                 pulumi.ResourceOptions(
-                    ignore_changes=["input"], replacement_trigger=machine.server.id
+                    ignore_changes=["input"], replacement_trigger=server.instance.id
                 ),
             ),
         )

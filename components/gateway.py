@@ -10,11 +10,11 @@ import pulumi_openstack as openstack
 from components.context import Context
 from components.host_key import permanent_host_keys
 from components.key_pair import KeyPair
-from components.machine import Machine, MachineArgs, server_group
 from components.machine_folder import proxy_files, reboot_variables
 from components.machine_login import MachineLogin, copy_scripts
 from components.packing import environment_file, scripts
 from components.rollout import MachineOutput, Turns
+from components.server import Server, ServerArgs, server_group
 from components.ssh import (
     CommandOnDelete,
     Script,
@@ -71,17 +71,17 @@ class Gateway(pulumi.ComponentResource):
         machines: list[MachineOutput] = []
         logins: list[MachineLogin] = []
         for index in range(cluster.gateway_count):
-            machine = self._machine(index, shared, group, handovers)
-            login = machine.login(to=self._ssh(shared, ports.FIRST_GATEWAY_SSH + index), via=None)
-            keys = machine.take_newest_keys(login, after=[association])
+            server = self._server(index, shared, group, handovers)
+            login = server.login(to=self._ssh(shared, ports.FIRST_GATEWAY_SSH + index), via=None)
+            keys = server.take_newest_keys(login, after=[association])
             copied = copy_scripts(login, after=keys, opts=self._child)
             configured = self._configure(index, login, copied)
             # They leave in reverse order, also those that the last update has created.
             previous = [*handovers.values()][-1:]
-            handovers[machine.name] = self._handover(machine, [configured, *previous])
+            handovers[server.name] = self._handover(server, [configured, *previous])
             ready.append(configured)
             logins.append(login)
-            machines.append({"name": machine.name, "role": "gateway", "address": machine.address})
+            machines.append({"name": server.name, "role": "gateway", "address": server.address})
         self.handovers = handovers
         self.ready = ready
         self.logins = logins
@@ -162,18 +162,18 @@ class Gateway(pulumi.ComponentResource):
             host_key=host_keys[-1].public,
         )
 
-    def _machine(
+    def _server(
         self,
         index: int,
         host_keys: Sequence[KeyPair],
         group: openstack.compute.ServerGroup,
         handovers: Turns,
-    ) -> Machine:
+    ) -> Server:
         cluster = self._context.cluster
         name = cluster.machine_name("gateway", index)
-        return Machine(
+        return Server(
             self._context,
-            MachineArgs(
+            ServerArgs(
                 name=name,
                 role="gateway",
                 index=index,
@@ -242,14 +242,14 @@ class Gateway(pulumi.ComponentResource):
             ),
         )
 
-    def _handover(self, machine: Machine, after: list[pulumi.Resource]) -> pulumi.Resource:
+    def _handover(self, server: Server, after: list[pulumi.Resource]) -> pulumi.Resource:
         """Hand the VIP to another gateway when this one is deleted, before all else of it."""
         return CommandOnDelete(
-            f"{machine.name}-handover",
+            f"{server.name}-handover",
             "gateway_handover",
             {
-                "GATEWAY": machine.name,
-                "SERVER_ID": machine.server.id,
+                "GATEWAY": server.name,
+                "SERVER_ID": server.instance.id,
                 "OTHERS": str(self._context.cluster.gateway_count - 1),
                 "ADDRESS": self.ssh.address,
                 "SSH_USER": self.ssh.user,
@@ -260,5 +260,5 @@ class Gateway(pulumi.ComponentResource):
                 self._child,
                 pulumi.ResourceOptions(depends_on=after, deleted_with=self._context.network.anchor),
             ),
-            triggers=[machine.server.id],
+            triggers=[server.instance.id],
         )

@@ -11,10 +11,10 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
-from components.machine import Machine, MachineArgs, server_group
 from components.machine_login import MachineLogin, copy_scripts
 from components.node import Node, NodeArgs, NodeContext
 from components.rollout import MachineOutput, Turns, also
+from components.server import Server, ServerArgs, server_group
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key
 from config.models.machines import ExistingMachine, Pool
@@ -47,11 +47,11 @@ class WorkerPool(pulumi.ComponentResource):
         if pool.count:
             group = server_group(name, pool.server_group_policy, self._child)
         for index in range(pool.count):
-            machine = self._machine(index, group, turns)
-            node = self._server_node(machine, len(turns))
+            server = self._server(index, group, turns)
+            node = self._server_node(server, len(turns))
             nodes.append(node)
-            turns[machine.name] = node.joined
-            machines.append(self._output(machine.name, machine.address))
+            turns[server.name] = node.joined
+            machines.append(self._output(server.name, server.address))
         for existing in pool.machines:
             node = self._existing_node(existing, turns)
             nodes.append(node)
@@ -72,11 +72,11 @@ class WorkerPool(pulumi.ComponentResource):
     def _output(self, name: str, address: pulumi.Input[str]) -> MachineOutput:
         return {"name": name, "role": "worker", "pool": self._pool.name, "address": address}
 
-    def _machine(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Machine:
+    def _server(self, index: int, group: openstack.compute.ServerGroup, before: Turns) -> Server:
         name = self._context.cluster.machine_name(self._pool.name, index)
-        return Machine(
+        return Server(
             self._context,
-            MachineArgs(
+            ServerArgs(
                 name=name,
                 role="worker",
                 index=index,
@@ -88,14 +88,14 @@ class WorkerPool(pulumi.ComponentResource):
             self._child,
         )
 
-    def _server_node(self, machine: Machine, place: int) -> Node:
+    def _server_node(self, server: Server, place: int) -> Node:
         gateway = self._context.gateway
-        login = machine.login(via=gateway.ssh)
-        keys = machine.take_newest_keys(login, after=gateway.ready)
+        login = server.login(via=gateway.ssh)
+        keys = server.take_newest_keys(login, after=gateway.ready)
         return self._node(
             login,
-            address=machine.address,
-            provider_id=machine.provider_id,
+            address=server.address,
+            provider_id=server.provider_id,
             after=[copy_scripts(login, after=keys, opts=self._child)],
             place=place,
         )

@@ -34,7 +34,7 @@ _ONE_TIME_HOST_KEY = "oneTimeHostKey"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineArgs:
+class ServerArgs:
     """One server. `address` None lets Neutron choose from the workers' range."""
 
     name: str
@@ -73,10 +73,10 @@ def server_group(
     )
 
 
-class Machine:
-    """The resources of one server. A replaced server keeps its port and so its address."""
+class Server:
+    """The resources of one server. A replaced one keeps its port and so its address."""
 
-    def __init__(self, context: Context, args: MachineArgs, opts: pulumi.ResourceOptions) -> None:
+    def __init__(self, context: Context, args: ServerArgs, opts: pulumi.ResourceOptions) -> None:
         self.name = args.name
         self._context = context
         self._args = args
@@ -94,18 +94,18 @@ class Machine:
         )
         # The engine ignores it, unless it creates the server.
         new = OneTimeHostKey.generate()
-        self.server = self._server(new)
+        self.instance = self._instance(new)
         # That of this very server, whichever run has created it. No machine shows the new one in
         # its place.
-        self._one_time_host_key: pulumi.Output[str] = self.server.metadata.apply(
+        self._one_time_host_key: pulumi.Output[str] = self.instance.metadata.apply(
             lambda metadata: (metadata or {}).get(_ONE_TIME_HOST_KEY, new.public)
         )
         # The only one that it accepts at first.
         self._first_ssh_key: pulumi.Output[str] = pulumi.Output.all(
-            self.server.metadata, *(key.private for key in context.pki.ssh_keys)
+            self.instance.metadata, *(key.private for key in context.pki.ssh_keys)
         ).apply(lambda values: _generation(values[1:], int((values[0] or {}).get(_SSH_KEY, 1))))
         # As the cloud controller writes it into the Node.
-        self.provider_id: pulumi.Output[str] = self.server.id.apply(
+        self.provider_id: pulumi.Output[str] = self.instance.id.apply(
             lambda server: f"openstack:///{server}"
         )
 
@@ -121,7 +121,7 @@ class Machine:
             name=self.name,
             to=to or at_its_address,
             via=via,
-            machine_id=self.server.id,
+            machine_id=self.instance.id,
             host_keys=self.host_keys,
         )
 
@@ -143,12 +143,12 @@ class Machine:
             target=connection(first, via=login.via),
             files=host_key_files(login),
             source=ScriptSource.STDIN,
-            triggers=[self.server.id],
+            triggers=[self.instance.id],
             seconds=HOST_KEY_SECONDS,
             opts=pulumi.ResourceOptions.merge(
                 self._opts,
                 pulumi.ResourceOptions(
-                    depends_on=[self.server, *after],
+                    depends_on=[self.instance, *after],
                     # The one-time key is gone afterwards: only a new server may run this again.
                     ignore_changes=["connection", "create", "stdin"],
                 ),
@@ -180,7 +180,7 @@ class Machine:
         )
         return openstack.compute.VolumeAttach(
             name,
-            instance_id=self.server.id,
+            instance_id=self.instance.id,
             volume_id=volume.id,
             opts=pulumi.ResourceOptions.merge(
                 self._opts, pulumi.ResourceOptions(delete_before_replace=True)
@@ -209,7 +209,7 @@ class Machine:
             opts=self._opts,
         )
 
-    def _server(self, one_time: OneTimeHostKey) -> openstack.compute.Instance:
+    def _instance(self, one_time: OneTimeHostKey) -> openstack.compute.Instance:
         args, context = self._args, self._context
         volume = args.servers.volume
         generation = len(context.pki.ssh_keys)
