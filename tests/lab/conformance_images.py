@@ -27,10 +27,11 @@ PACKAGES = (
 # Debian's alternatives system makes the first two.
 # The last one as in Alpine Linux.
 LINKS = {"usr/bin/awk": "mawk", "usr/bin/nc": "nc.openbsd", "usr/bin/wget": "busybox"}
+ROOT, ROOT_GROUP = "root:x:0:0::/root:/bin/sh\n", "root:x:0:\n"
 # The users of agnhost's own image.
-USERS = "root:x:0:0::/root:/bin/bash\nuser-defined-in-image:x:1000:1000::/tmp:/bin/sh\n"
+USERS = f"{ROOT}user-defined-in-image:x:1000:1000::/tmp:/bin/sh\n"
 GROUPS = (
-    "root:x:0:\nuser-defined-in-image:x:1000:\n"
+    f"{ROOT_GROUP}user-defined-in-image:x:1000:\n"
     "group-defined-in-image:x:50000:user-defined-in-image\n"
 )
 # A test of image volumes looks for the name of the released image's system in this file.
@@ -91,8 +92,9 @@ def _images(version: str, folder: Path, wanted: Sequence[str]) -> Iterator[Image
     busybox = upstream_busybox.layer(folder)
     # One at a time: those of a folder have one name until they are closed.
     users = LayerWriter(layers)
-    users.write("etc/passwd", USERS)
-    users.write("etc/group", GROUPS)
+    # No name for a group that a test sets: `ls` would show that one.
+    users.write("etc/passwd", ROOT)
+    users.write("etc/group", ROOT_GROUP)
     users.folder("tmp", 0o1777)
     small = [busybox, users.close()]
     tools = _debian(layers)
