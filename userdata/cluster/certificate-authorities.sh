@@ -17,8 +17,8 @@ source "$HERE/cluster/every-node.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/other-control-planes.sh
-source "$HERE/cluster/other-control-planes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/unknown-control-planes.sh
+source "$HERE/cluster/unknown-control-planes.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/requests.sh
 source "$HERE/cluster/requests.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/serving-certificates.sh
@@ -32,7 +32,7 @@ INPUT=$FOLDER/authority.crt # of the steps on nodes
 ENDED=openstack-kubernetes-certificate-authorities
 
 issue() {
-  refuse_other_control_planes "would be shut out by the new CAs"
+  refuse_unknown_control_planes "would be shut out by the new CAs"
   refuse_unknown_nodes "it would not trust the new CAs"
   step "part 1 of 3: everything trusts the old and the new CAs"
   in_turn authorities trust
@@ -45,7 +45,7 @@ issue() {
 }
 
 forget() {
-  refuse_other_control_planes "would not forget the old CAs"
+  refuse_unknown_control_planes "would not forget the old CAs"
   refuse_unknown_nodes "it would not forget the old CAs"
   # Machines that joined when `issue` had ended, in a repetition of its update, began with the old CAs.
   step "part 1 of 3: machines that came later issue with the new CAs too, and have certificates of them"

@@ -14,8 +14,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/ssh.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/nodes.sh
 source "$HERE/cluster/nodes.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
-source "$HERE/cluster/reboots.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kured.sh
+source "$HERE/cluster/kured.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
 source "$HERE/cluster/cordon.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh

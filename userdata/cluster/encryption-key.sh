@@ -16,8 +16,8 @@ source "$HERE/cluster/ssh.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/other-control-planes.sh
-source "$HERE/cluster/other-control-planes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/unknown-control-planes.sh
+source "$HERE/cluster/unknown-control-planes.sh"
 
 ROLE=control-plane
 
@@ -25,7 +25,7 @@ rotate() {
   local -a providers
   read -ra providers <<<"$ENCRYPTION"
   wait_for_api
-  all_know_only "${providers[@]}" || refuse_other_control_planes "could not read Secrets any more"
+  all_know_only "${providers[@]}" || refuse_unknown_control_planes "could not read Secrets any more"
   step "phase 1 of 3: every API server can read what ${providers[0]} encrypts"
   on_every_control_plane encrypt read "${providers[0]}"
   step "phase 2 of 3: every API server encrypts with ${providers[0]}, and every Secret is encrypted with it"

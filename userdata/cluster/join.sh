@@ -16,8 +16,8 @@ source "$HERE/cluster/ssh.sh"
 source "$HERE/cluster/nodes.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/registration.sh
 source "$HERE/cluster/registration.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
-source "$HERE/cluster/reboots.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kured.sh
+source "$HERE/cluster/kured.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/cordon.sh
 source "$HERE/cluster/cordon.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/pods.sh

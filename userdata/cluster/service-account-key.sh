@@ -19,8 +19,8 @@ source "$HERE/cluster/every-node.sh"
 source "$HERE/cluster/etcdctl.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcd-members.sh
 source "$HERE/cluster/etcd-members.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/other-control-planes.sh
-source "$HERE/cluster/other-control-planes.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/unknown-control-planes.sh
+source "$HERE/cluster/unknown-control-planes.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/token-keys.sh
 source "$HERE/cluster/token-keys.sh"
 
@@ -37,7 +37,7 @@ rotate() {
     log "the API servers accept $key only: nothing is left to do"
     return
   fi
-  refuse_other_control_planes "would refuse the tokens of the new key"
+  refuse_unknown_control_planes "would refuse the tokens of the new key"
   step "phase 1 of 3: every API server accepts the old and the new key"
   in_turn service-account accept "$key"
   step "phase 2 of 3: every API server signs with the new key"

@@ -35,8 +35,8 @@ source "$HERE/cluster/kubectl.sh"
 source "$HERE/cluster/nodes.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/registration.sh
 source "$HERE/cluster/registration.sh"
-# shellcheck source-path=SCRIPTDIR source=../cluster/reboots.sh
-source "$HERE/cluster/reboots.sh"
+# shellcheck source-path=SCRIPTDIR source=../cluster/kured.sh
+source "$HERE/cluster/kured.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/tokens.sh
 source "$HERE/cluster/tokens.sh"
 # shellcheck source-path=SCRIPTDIR source=../cluster/etcdctl.sh

@@ -43,7 +43,7 @@ renew() {
   # What still runs with the earlier certificates has them until they expire.
   [[ $how != in-turn || -z $(find "$TO_RESTART" -mmin +$((CERTIFICATE_SECONDS / 240))) ]] || how=late
   # shellcheck disable=SC2034 # turn.sh looks at it
-  [[ $how != late ]] || WAIT_FOR_OTHERS=false
+  [[ $how != late ]] || NEEDS_OTHERS=false
   if [[ $how == at-once ]]; then
     renew_expired
   elif [[ -n $due || -n $how ]] && take_turn "renewal of certificates"; then

@@ -4,7 +4,7 @@
 TURN=openstack-kubernetes-turn # a Lease
 # Longer than a control plane needs; then the turn of one that was lost ends.
 TURN_SECONDS=1800
-WAIT_FOR_OTHERS=true # `false`: neither their health nor a reboot of theirs matters any more
+NEEDS_OTHERS=true # `false`: neither their health nor a reboot of theirs matters any more
 
 # take_turn PURPOSE: status 1 if another one has the turn, or is not healthy: a later try may succeed.
 take_turn() {
@@ -42,7 +42,7 @@ lease_turn() {
     obstacle="$turn_holder has the turn since $turn_renewed (kubectl -n kube-system get lease $TURN)"
     return 1
   fi
-  hold_reboots "$NODE_NAME" || [[ $WAIT_FOR_OTHERS == false ]] || return
+  hold_reboots "$NODE_NAME" || [[ $NEEDS_OTHERS == false ]] || return
   obstacle="the Lease $TURN cannot be read or written"
   # Two that write at the same time: the first one wins, for the other has an old version or none.
   manifest=$(render "$HERE/control-plane/files/turn.yaml" TURN NODE_NAME TURN_SECONDS PURPOSE="$1" \
@@ -65,7 +65,7 @@ read_turn() {
 # ready.
 others_are_well() {
   local members name clients address etcd
-  [[ $WAIT_FOR_OTHERS == true ]] || return 0
+  [[ $NEEDS_OTHERS == true ]] || return 0
   obstacle="a member of etcd is not healthy"
   etcd=$(container_of etcd)
   [[ -n $etcd ]] || return 1

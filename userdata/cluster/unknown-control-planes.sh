@@ -4,8 +4,8 @@
 # list_members: sets `members`.
 list_members() { members=$(etcd_members); }
 
-# refuse_other_control_planes LOSS: one that goes with this very update goes later, without the new key.
-refuse_other_control_planes() {
+# refuse_unknown_control_planes LOSS: one that goes with this very update goes later, without the new key.
+refuse_unknown_control_planes() {
   local members name peers address
   # After a restore, the API answers before it knows that etcd's pod is ready.
   wait_for "${MEMBERS_TIMEOUT:-120}" "etcd's list of members" list_members ||
