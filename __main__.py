@@ -10,11 +10,11 @@ from components.control_plane import ControlPlane
 from components.credential import cloud_configs
 from components.destroy import keep_volumes, protect
 from components.gateway import Gateway
+from components.last_update import LastUpdate
 from components.network import Network
 from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
-from components.previous_outputs import PreviousOutputs
 from components.rollout import RolloutOrder
 from components.rotations import finish_rotations, rotations_shown
 from components.worker_pool import WorkerPool
@@ -24,27 +24,27 @@ tune_for_large_stacks()
 
 cluster = cluster_of_stack()
 secrets = secrets_of_stack()
-previous = PreviousOutputs.of_this_stack()
-name_checked = previous.check_name(cluster)
+last_update = LastUpdate.of_this_stack()
+name_checked = last_update.check_name(cluster)
 clusters_of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
-phase = previous.authorities_phase(cluster)
-checked = previous.check(cluster, after=[name_checked, phase])
+phase = last_update.authorities_phase(cluster)
+checked = last_update.check(cluster, after=[name_checked, phase])
 after_checks = pulumi.ResourceOptions(depends_on=checked)
 
 name = cluster.cluster_name
 pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys, opts=after_checks)
-previous.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
-previous.check_ssh_keys(pki, cluster.machine_names)
-network = Network(name, cluster, pki.cluster_id, previous, after_checks)
+last_update.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
+last_update.check_ssh_keys(pki, cluster.machine_names)
+network = Network(name, cluster, pki.cluster_id, last_update, after_checks)
 
 context = Context(
     cluster=cluster,
     network=network,
     pki=pki,
-    rollout=RolloutOrder(previous.names),
-    ssh_keys_in_use=previous.ssh_keys_in_use(pki, cluster.machine_names),
-    host_keys_in_use=previous.host_keys_in_use(cluster.rotation.host_keys),
-    volume_zones=previous.volume_zones(cluster),
+    rollout=RolloutOrder(last_update.names),
+    ssh_keys_in_use=last_update.ssh_keys_in_use(pki, cluster.machine_names),
+    host_keys_in_use=last_update.host_keys_in_use(cluster.rotation.host_keys),
+    volume_zones=last_update.volume_zones(cluster),
 )
 gateway = Gateway(f"{name}-gateway", context)
 inner = NodeContext.behind(gateway, context)

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import pulumi
 
+from components.last_outputs import VOLUME_ZONES, immutable_settings_output
 from components.machine_folder import machine_variables
 from components.network import Network
 from components.pki import Pki
-from components.refused_changes import VOLUME_ZONES, immutable_settings_output
 from components.rollout import RolloutOrder
 from config.models.cluster import Cluster
 

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_openstack as openstack
 
 from cloud.login import login_variables
-from components.previous_outputs import PreviousOutputs
-from components.refused_changes import EXISTING_NETWORK, EXTERNAL_NETWORK
+from components.last_outputs import EXISTING_NETWORK, EXTERNAL_NETWORK
+from components.last_update import LastUpdate
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 from config.models.network import ExistingNetwork
@@ -42,7 +42,7 @@ class Network(pulumi.ComponentResource):
         name: str,
         cluster: Cluster,
         cluster_id: pulumi.Output[str],
-        previous: PreviousOutputs,
+        last_update: LastUpdate,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("openstack-kubernetes:cluster:Network", name, {}, opts)
@@ -50,7 +50,7 @@ class Network(pulumi.ComponentResource):
         self._kept = pulumi.ResourceOptions(parent=self, protect=cluster.deletion_protection)
         self._name = name
         self._cluster = cluster
-        self._previous = previous
+        self._last_update = last_update
         self.external_network_id = openstack.networking.get_network_output(
             name=cluster.external_network, external=True
         ).id
@@ -79,7 +79,9 @@ class Network(pulumi.ComponentResource):
 
     def _use(self, existing: ExistingNetwork) -> None:
         found = openstack.networking.get_network_output(name=existing.network)
-        self.network_id = self._previous.check_network(EXISTING_NETWORK, existing.network, found.id)
+        self.network_id = self._last_update.check_network(
+            EXISTING_NETWORK, existing.network, found.id
+        )
         subnet = openstack.networking.get_subnet_output(
             name=existing.subnet, network_id=self.network_id, ip_version=4
         )
@@ -90,7 +92,7 @@ class Network(pulumi.ComponentResource):
     def _create(self) -> None:
         cluster, addresses = self._cluster, self._cluster.addresses
         # Neutron keeps a router in the external network of the floating IPs behind it.
-        self.external_network_id = self._previous.check_network(
+        self.external_network_id = self._last_update.check_network(
             EXTERNAL_NETWORK, cluster.external_network, self.external_network_id
         )
         self.immutable_settings = {EXTERNAL_NETWORK: self.external_network_id}

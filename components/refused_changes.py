@@ -5,66 +5,30 @@ A refusal is a ConfigError that names the key, its value and what to do.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from components.authorities import Phase
+from components.last_outputs import (
+    ETCD_VOLUME,
+    EXISTING_NETWORK,
+    EXTERNAL_NETWORK,
+    ZONES,
+    LastOutputs,
+    control_plane_zones,
+    key_checksum,
+)
 from config import immutable
 from config.errors import MISSING, ConfigError, Fault
 from config.kubernetes_version import version_change_faults
 from config.models.cluster import Cluster
 
-# Networks are noted by their IDs, because names may change.
-EXISTING_NETWORK = "existingNetwork.network"
-EXTERNAL_NETWORK = "externalNetwork"
-_ETCD_VOLUME = "controlPlane.etcdVolume"
-_ZONES = "controlPlane.availabilityZones"
-# Not a key: whether volumes are made in the zones of their pods.
-VOLUME_ZONES = "volumeZones"
 _ANY_ZONE = "whichever zone the cloud chooses"
 _FOLLOWING = {
     Phase.ISSUE: Phase.USE,
     Phase.USE: Phase.FORGET,
     Phase.DONE: Phase.DONE,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class LastOutputs:
-    """The outputs of the last successful update, as far as a change is judged by them."""
-
-    machines: frozenset[str]
-    """The names of all machines; none before the first successful update."""
-    node_at: Mapping[str, str]
-    """The name of each node by its address."""
-    kubernetes_version: str | None
-    ssh_key_checksum: str | None
-    immutable_settings: Mapping[str, str]
-    host_keys: int | None
-    """The generation that all servers show."""
-    authorities: tuple[int, str] | None
-    """The generation and the phase of the newest certificate authorities."""
-
-
-def key_checksum(key: str) -> str:
-    """The checksum by which an SSH key is known again."""
-    return hashlib.sha256(key.encode()).hexdigest()
-
-
-def immutable_settings_output(cluster: Cluster) -> dict[str, str]:
-    """The output that the next update compares with; volumes of etcd neither go nor move."""
-    if cluster.control_plane.etcd_volume is None:
-        return dict(cluster.immutable_settings)
-    zones = ",".join(_zones(cluster))
-    return {**cluster.immutable_settings, _ETCD_VOLUME: "true", _ZONES: zones}
-
-
-def volume_zones(last: LastOutputs, *, found: bool) -> bool:
-    """Return what the last update said; the first release does not say it."""
-    return bool(json.loads(last.immutable_settings.get(VOLUME_ZONES, json.dumps(found))))
 
 
 def check_name(last: LastOutputs, cluster: Cluster) -> None:
@@ -187,24 +151,20 @@ def _settings(previous: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
         )
     elif EXTERNAL_NETWORK in previous and existing is not None:
         yield Fault(EXISTING_NETWORK, existing.network, _cannot_move("a network of its own"))
-    if _ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
+    if ETCD_VOLUME in previous and cluster.control_plane.etcd_volume is None:
         problem = "etcd's data is on volumes, which would be deleted; set the key again"
-        yield Fault(_ETCD_VOLUME, MISSING, problem)
+        yield Fault(ETCD_VOLUME, MISSING, problem)
     # They are noted from the first update with etcd volumes on.
-    elif _ZONES in previous:
-        yield from _other_zones(previous[_ZONES].split(","), cluster)
-
-
-def _zones(cluster: Cluster) -> list[str]:
-    """The zone of each control plane; empty where the cloud chooses."""
-    servers, count = cluster.control_plane_servers, cluster.control_plane_count
-    return [servers.availability_zone(index) or "" for index in range(count)]
+    elif ZONES in previous:
+        yield from _other_zones(previous[ZONES].split(","), cluster)
 
 
 def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
     """The first control plane that would leave the zone of its etcd volume, which stays there."""
     # New control planes get new volumes, and those of the ones that leave go with them.
-    for index, (made_in, wanted) in enumerate(zip(before, _zones(cluster), strict=False)):
+    for index, (made_in, wanted) in enumerate(
+        zip(before, control_plane_zones(cluster), strict=False)
+    ):
         if made_in != wanted:
             name = cluster.machine_name("control-plane", index)
             problem = (
@@ -212,7 +172,7 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
                 f"would move to {wanted or _ANY_ZONE}; set the key back, or move to a new cluster"
             )
             value = ", ".join(cluster.control_plane.availability_zones) or MISSING
-            yield Fault(_ZONES, value, problem)
+            yield Fault(ZONES, value, problem)
             return
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pulumi.output import UNKNOWN
 
-from components import previous_outputs, refused_changes
+from components import last_update, refused_changes
+from components.last_outputs import LastOutputs
 from components.packing import scripts
-from components.refused_changes import LastOutputs
 from config.errors import ConfigError, Fault
 from config.load import load
 from tests.runbooks import runbook
@@ -196,6 +196,5 @@ def test_outputs_that_are_being_written_are_read_again(
     monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
     # A loop of its own: asyncio.run would leave the mocks without theirs.
     with closing(asyncio.new_event_loop()) as loop:
-        read = loop.run_until_complete(previous_outputs._last_outputs("organization/project/demo"))
-    assert read["nodes"] == []
-    assert "kubeconfig" not in read
+        read = loop.run_until_complete(last_update._last_outputs("organization/project/demo"))
+    assert read == NO_OUTPUTS

@@ -1,8 +1,8 @@
-"""The outputs of the stack's last successful update, and what they mean for this one."""
+"""The last successful update of the stack, and what it means for this one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -10,33 +10,27 @@ import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
 from components import refused_changes
+from components.last_outputs import READ, LastOutputs, key_checksum
 from components.pki import Pki
-from components.refused_changes import LastOutputs
 from components.zones import cinder_has_zones_of_nodes
 from config.models.cluster import Cluster
 
-# The outputs that are not secret.
-_READ = (
-    *("nodes", "gateways", "kubernetesVersion", "immutableSettings", "hostKeys"),
-    "certificateAuthorities",
-)
 # How long the state may be in the middle of being written; it takes milliseconds.
 _READING_SECONDS = 10
 
 
-class PreviousOutputs:
-    """The machines of the last successful update, and what the checks compare with."""
+class LastUpdate:
+    """The last successful update of the stack, and the checks that compare with it."""
 
     def __init__(self, last: pulumi.Output[LastOutputs]) -> None:
         self._last = last
         self.names = last.apply(lambda outputs: outputs.machines)
 
     @staticmethod
-    def of_this_stack() -> PreviousOutputs:
+    def of_this_stack() -> LastUpdate:
         """Read the stack's own last outputs; before the first successful update there are none."""
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-        read: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(_last_outputs(stack))
-        return PreviousOutputs(read.apply(_understood))
+        return LastUpdate(pulumi.Output.from_input(_last_outputs(stack)))
 
     def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
         """Refuse another cluster name, which the cloud checks would take for a new cluster."""
@@ -127,7 +121,7 @@ class PreviousOutputs:
         if not cluster.addons.cinder_csi.enabled:
             return None
         return pulumi.Output.all(self._last, cinder_has_zones_of_nodes(cluster)).apply(
-            lambda values: refused_changes.volume_zones(values[0], found=values[1])
+            lambda values: values[0].volume_zones(found=values[1])
         )
 
     def check_ssh_keys(self, pki: Pki, machines: Sequence[str]) -> None:
@@ -149,7 +143,7 @@ class PreviousOutputs:
 
 
 @retry(stop=stop_after_delay(_READING_SECONDS), wait=wait_fixed(0.1), reraise=True)
-async def _last_outputs(stack: str) -> Mapping[str, Any]:
+async def _last_outputs(stack: str) -> LastOutputs:
     """Read what a StackReference would read, but more than once if need be.
 
     The engine writes the state all the time, and one in a folder is missing for a moment then.
@@ -158,34 +152,5 @@ async def _last_outputs(stack: str) -> Mapping[str, Any]:
     outputs = answer["outputs"]
     key = outputs.get("sshPrivateKey")
     # The others are secrets, which are in the clear here.
-    return {
-        **{name: outputs.get(name) for name in _READ},
-        "sshKeyChecksum": None if key is None else refused_changes.key_checksum(key),
-    }
-
-
-def _understood(outputs: Mapping[str, Any]) -> LastOutputs:
-    return LastOutputs(
-        machines=frozenset(
-            machine["name"] for key in ("nodes", "gateways") for machine in outputs.get(key) or ()
-        ),
-        node_at={node["address"]: node["name"] for node in outputs.get("nodes") or ()},
-        kubernetes_version=outputs.get("kubernetesVersion"),
-        ssh_key_checksum=outputs.get("sshKeyChecksum"),
-        immutable_settings=outputs.get("immutableSettings") or {},
-        host_keys=_host_keys(outputs),
-        authorities=_authorities(outputs),
-    )
-
-
-def _host_keys(outputs: Mapping[str, Any]) -> int | None:
-    """The generation of the host keys that all servers show; none before there are any."""
-    return int(outputs["hostKeys"]) if outputs.get("nodes") else None
-
-
-def _authorities(outputs: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Generation and phase of the certificate authorities; none before there are any."""
-    if not outputs.get("nodes"):
-        return None
-    said = outputs["certificateAuthorities"]
-    return int(said["generation"]), str(said["phase"])
+    read = {name: outputs.get(name) for name in READ}
+    return LastOutputs.of(read, ssh_key_checksum=None if key is None else key_checksum(key))
