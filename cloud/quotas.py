@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from cloud.facts import Facts, Flavor, Server
 from cloud.roles import Role, roles
 from config.models.cluster import Cluster
+from config.models.machines import etcd_volume_name
 from config.security_groups import GROUPS, rules
 
 # Neutron puts two rules for outgoing traffic (IPv4, IPv6) into every new security group.
@@ -27,10 +28,10 @@ def needs(cluster: Cluster, facts: Facts) -> dict[str, int]:
         "cores": _total(planned, flavors, "cores") - sum(s.cores for s in there.values()),
         "memory": _total(planned, flavors, "memory") - sum(s.memory for s in there.values()),
         "serverGroups": len(
-            {cluster.machine_name(role.group, 0).removesuffix("-0") for role in roles(cluster)}
+            {f"{cluster.cluster_name}-{role.group}" for role in roles(cluster)}
             - facts.server_groups
         ),
-        **_volumes(cluster, facts, planned, there),
+        **_volumes(facts, planned, there),
         **_network(cluster, facts, planned),
     }
 
@@ -41,7 +42,7 @@ def _total(planned: Mapping[str, Role], flavors: Mapping[str, Flavor], attribute
 
 
 def _volumes(
-    cluster: Cluster, facts: Facts, planned: Mapping[str, Role], there: Mapping[str, Server]
+    facts: Facts, planned: Mapping[str, Role], there: Mapping[str, Server]
 ) -> dict[str, int]:
     # Boot volumes have no name; each comes and goes with its server.
     boot = {name: r.servers.volume.size for name, r in planned.items() if r.servers.volume}
@@ -50,16 +51,14 @@ def _volumes(
         for name, server in there.items()
         if name in boot and server.id in facts.boot_volumes
     }
-    more = [
-        size
-        for role in roles(cluster)
-        for name in role.names(cluster)
-        for purpose, size in role.more_volumes.items()
-        if f"{name}-{purpose}" not in facts.volumes
+    etcd = [
+        role.etcd_volume.size
+        for name, role in planned.items()
+        if role.etcd_volume and etcd_volume_name(name) not in facts.volumes
     ]
     return {
-        "volumes": len(boot) - len(had) + len(more),
-        "gigabytes": sum(boot.values()) - sum(had.values()) + sum(more),
+        "volumes": len(boot) - len(had) + len(etcd),
+        "gigabytes": sum(boot.values()) - sum(had.values()) + sum(etcd),
     }
 
 

@@ -1,10 +1,10 @@
 """The servers of a cluster, role by role."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from config.models.cluster import Cluster
-from config.models.machines import RoleSettings, ServerGroupPolicy, Servers
+from config.models.machines import RoleSettings, ServerGroupPolicy, Servers, Volume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Role:
     count: int
     servers: Servers
     server_group_policy: ServerGroupPolicy
-    more_volumes: Mapping[str, int]
-    """Volumes in addition to the boot volume: purpose to size in GiB."""
+    etcd_volume: Volume | None
+    """A volume in addition to that of the boot disk."""
 
     def names(self, cluster: Cluster) -> list[str]:
         """The servers' names."""
@@ -40,9 +40,8 @@ def roles(cluster: Cluster) -> Iterator[Role]:
         count=cluster.gateway_count,
         servers=cluster.gateway_servers,
         server_group_policy=cluster.gateway.server_group_policy,
-        more_volumes={},
+        etcd_volume=None,
     )
-    etcd = cluster.control_plane.etcd_volume
     yield Role(
         path="controlPlane",
         count_key="controlPlaneCount",
@@ -51,7 +50,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
         count=cluster.control_plane_count,
         servers=cluster.control_plane_servers,
         server_group_policy=cluster.control_plane.server_group_policy,
-        more_volumes={} if etcd is None else {"etcd": etcd.size},
+        etcd_volume=cluster.control_plane.etcd_volume,
     )
     # The default pool has keys of its own.
     places = [("worker", "workerCount", cluster.worker)] + [
@@ -68,7 +67,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
                 count=pool.count,
                 servers=pool.servers,
                 server_group_policy=pool.server_group_policy,
-                more_volumes={},
+                etcd_volume=None,
             )
 
 

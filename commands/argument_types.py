@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import re
+
+from config.cluster_id import name_in
 
 # The cluster signs certificates for no longer; tokens end with the same.
 _LONGEST_HOURS = 365 * 24
@@ -18,7 +19,7 @@ def hours(text: str) -> int:
 
 def cluster_id(text: str) -> str:
     """The ID of a cluster: another text, such as its name, would only find nothing."""
-    if not re.fullmatch(r".+-[0-9a-f]{8}", text):
+    if name_in(text) is None:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not the ID of a cluster: use the stack's output `clusterId`, such as "
             "demo-1a2b3c4d"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import pulumi_tls as tls
 
 from components.authorities import Authorities, Generation
 from components.key_pair import KeyPair, numbered
+from config.cluster_id import cluster_id
 from config.errors import ConfigError, Fault
 from config.models.cluster import Cluster
 
@@ -23,8 +23,6 @@ ADMINISTRATOR_HOURS = 365 * 24
 ADMINISTRATOR_RENEWAL_HOURS = 30 * 24
 # kubeadm binds it to cluster-admin before anything else exists.
 PROGRAM_GROUP = "kubeadm:cluster-admins"
-# Hexadecimal digits after the cluster's name.
-CLUSTER_ID_DIGITS = 8
 # The key of secretbox, which encrypts Secrets in etcd.
 SECRETBOX_BYTES = 32
 
@@ -89,7 +87,7 @@ class Pki(pulumi.ComponentResource):
         generations = self._generations(rotation.certificate_authorities)
         self.authorities = Authorities(generations, phase)
         self.cluster_id = generations[0].cluster.public.apply(
-            lambda ca: f"{name}-{hashlib.sha256(ca.encode()).hexdigest()[:CLUSTER_ID_DIGITS]}"
+            lambda certificate: cluster_id(name, certificate)
         )
         self.service_accounts = [
             self._key_pair(numbered("service-account", generation))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from ipaddress import IPv4Network
 
 from cloud.facts import Facts, Port
+from config.cluster_id import name_in
 from config.errors import Fault
 from config.models.cluster import VIP_SUFFIX, Cluster
 
@@ -59,11 +60,11 @@ def is_new(cluster: Cluster, facts: Facts) -> bool:
 
 
 def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:
-    """The IDs of the clusters of this name that have servers; an ID is the name and a checksum."""
+    """The IDs of the clusters of this name that have servers."""
     return frozenset(
         server.cluster_id
         for server in facts.servers
-        if server.cluster_id.rpartition("-")[0] == cluster.cluster_name
+        if name_in(server.cluster_id) == cluster.cluster_name
     )
 
 
