@@ -192,6 +192,15 @@ def connect(login: CloudLogin) -> Connection:
     return cloud
 
 
+def connect_from_environment() -> Connection:
+    """Log in where there is no stack: a command gets the stack's login from Pulumi as variables.
+
+    Raises:
+        ConfigError: naming what the credentials come from.
+    """
+    return connect(login(lambda _: None))
+
+
 def resolve(login: CloudLogin) -> CloudRegion:
     """The complete settings, with the entry of clouds.yaml, without a request.
 

@@ -20,7 +20,7 @@ from openstack.exceptions import ForbiddenException, HttpException
 
 from cloud import marks
 from cloud.errors import CLOUD_ERRORS
-from cloud.login import connect, login
+from cloud.login import connect_from_environment
 from commands import argument_types
 from commands.waiting import until_empty
 from config.errors import ConfigError
@@ -167,8 +167,7 @@ def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     alive.
     """
     try:
-        # It does not see the stack's configuration; Pulumi puts the login into the environment.
-        return _clean_up_all(connect(login(lambda _: None)), cluster_id, keep_volumes=keep_volumes)
+        return _clean_up_all(connect_from_environment(), cluster_id, keep_volumes=keep_volumes)
     except ConfigError as error:
         print(error)
     except CLOUD_ERRORS as error:

@@ -26,7 +26,7 @@ from openstack.connection import Connection
 from openstack.exceptions import ConflictException, NotFoundException
 
 from cloud.errors import CLOUD_ERRORS
-from cloud.login import connect, login
+from cloud.login import connect_from_environment
 from commands.kubernetes_api import Administrator, patiently
 from commands.waiting import until, until_empty
 from config.errors import ConfigError
@@ -209,7 +209,7 @@ def main() -> int:
     name, provider_id = os.environ["NODE"], os.environ["PROVIDER_ID"]
 
     def server(action: Callable[[Connection, str], None]) -> None:
-        action(connect(login(lambda _: None)), provider_id.rpartition("/")[2])
+        action(connect_from_environment(), provider_id.rpartition("/")[2])
 
     try:
         with Administrator.of(os.environ["KUBECONFIG_TEXT"]).client() as api:

@@ -17,7 +17,7 @@ import httpx
 from openstack.connection import Connection
 
 from cloud.errors import CLOUD_ERRORS
-from cloud.login import connect, login
+from cloud.login import connect_from_environment
 from commands import argument_types
 from commands.cloud_cleanup import KEEP_MARK, volumes_of
 from commands.kubernetes_api import Administrator, KubeconfigError, patiently
@@ -55,8 +55,7 @@ def mark(cloud: Connection, cluster_id: str, wanted: set[str] | None) -> Iterato
 def main(cluster_id: str) -> int:
     """Mark them; returns the exit status, 1 when the cloud does not answer."""
     try:
-        # It does not see the stack's configuration; Pulumi puts the login into the environment.
-        cloud = connect(login(lambda _: None))
+        cloud = connect_from_environment()
     except ConfigError as error:
         print(error)
         return 1

@@ -145,8 +145,7 @@ def test_a_marked_volume_stays_with_its_snapshots_if_that_is_wanted(
     storage.delete_snapshot.side_effect = deleted.append
     cloud.compute.servers.return_value = []
     cloud.has_service = lambda name: name != "load-balancer"
-    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
-    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    monkeypatch.setattr(cloud_cleanup, "connect_from_environment", lambda: cloud)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
     assert cloud_cleanup.main("demo", keep_volumes=keep) == 0
     said = capsys.readouterr().out
@@ -172,8 +171,7 @@ def run(cloud: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Run the command on a cloud without servers, with no time to wait."""
     cloud.compute.servers.return_value = []
     cloud.has_service = lambda name: name != "load-balancer"
-    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
-    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    monkeypatch.setattr(cloud_cleanup, "connect_from_environment", lambda: cloud)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
     monkeypatch.setattr(cloud_cleanup, "PATIENCE", 0)
     return lambda: cloud_cleanup.main("demo")
@@ -255,8 +253,7 @@ def test_nothing_is_deleted_while_the_cluster_has_servers(
 ) -> None:
     cloud.compute.servers.return_value = [Thing(name="demo-worker-0", metadata={"cluster": "demo"})]
     cloud.load_balancer.load_balancers = listing(balancer("ACTIVE"))
-    monkeypatch.setattr(cloud_cleanup, "connect", lambda _: cloud)
-    monkeypatch.setattr(cloud_cleanup, "login", lambda _: None)
+    monkeypatch.setattr(cloud_cleanup, "connect_from_environment", lambda: cloud)
     assert cloud_cleanup.main("demo") == 1
     assert "demo-worker-0" in capsys.readouterr().out
     assert not cloud.load_balancer.delete_load_balancer.called

@@ -119,10 +119,9 @@ def run(pem: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Nova]
 
     def run(nova: Nova, server: str = api) -> int:
         monkeypatch.setenv("KUBECONFIG_TEXT", kubeconfig(server, pem))
-        monkeypatch.setattr(fence, "connect", lambda _: nova)
+        monkeypatch.setattr(fence, "connect_from_environment", lambda: nova)
         return fence.main()
 
-    monkeypatch.setattr(fence, "login", MagicMock())
     monkeypatch.setenv("NODE", NODE)
     monkeypatch.setenv("PROVIDER_ID", "openstack:///the-server")
     for name in ("https_proxy", "HTTPS_PROXY"):

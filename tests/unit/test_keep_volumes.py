@@ -61,8 +61,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
             ("theirs", "demo-2b"),
         )
     ]
-    monkeypatch.setattr(keep_volumes, "connect", lambda _: made)
-    monkeypatch.setattr(keep_volumes, "login", lambda _: None)
+    monkeypatch.setattr(keep_volumes, "connect_from_environment", lambda: made)
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     return made
