@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from commands.errors import CommandError
 from commands.pulumi_cli import PulumiError, pulumi
 
 # Each runs the program and its plugins.
@@ -17,7 +18,7 @@ _LAST_LINES = 5
 _UNCHANGED = frozenset({"same", "read", "refresh"})
 
 
-class PreviewError(Exception):
+class PreviewError(CommandError):
     """The preview failed; the text holds its errors, without what surrounds them."""
 
 

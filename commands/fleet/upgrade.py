@@ -29,7 +29,7 @@ from commands.fleet.stacks import (
 )
 from commands.fleet.threads import Result, of_each, threads
 from commands.local_backend import Locks, local_locks
-from commands.previews import AT_A_TIME, PreviewError, changes
+from commands.previews import AT_A_TIME, changes
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, last_update, pulumi
 
@@ -128,15 +128,15 @@ def _of_each(
     found: dict[str, Result] = {}
     problems: list[str] = []
 
-    def attempt(stack: str) -> Result | Exception:
+    def attempt(stack: str) -> Result | CommandError:
         try:
             return act(stack)
-        except (PreviewError, PulumiError, UpgradeError) as error:
+        except CommandError as error:
             return error
 
     results = of_each(stacks, attempt, console, title=title, at_a_time=AT_A_TIME)
     for stack, result in zip(stacks, results, strict=True):
-        if isinstance(result, Exception):
+        if isinstance(result, CommandError):
             problems.append(f"{stack}: {str(result).strip()}")
         else:
             found[stack] = result
