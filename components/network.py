@@ -1,4 +1,4 @@
-"""The private network, created or existing, with a security group for each role."""
+"""The private network, created or existing, and its security groups."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class TestSecurityGroups:
 
     def test_only_nodes_reach_metrics(self) -> None:
         opened = self.rules(monitored=True) - self.rules(monitored=False)
-        assert opened == {(role, "node", port) for role, port, _ in METRICS}
+        assert opened == {(group, "node", port) for group, port, _ in METRICS}
 
     def test_without_monitoring_only_gateways_reach_a_gateways_status(self) -> None:
         status = {rule for rule in self.rules(monitored=False) if rule[2] == 8405}

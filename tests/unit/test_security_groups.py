@@ -66,12 +66,12 @@ def test_the_node_ports_are_those_that_the_api_server_gives_out(
     arguments = {"extraArgs": {"service-node-port-range": given}}
     every = made(apiServer=arguments, addons={"loadBalancer": "octavia"})
     for protocol in ("tcp", "udp"):
-        for role, source in (("node", "node"), ("worker", SUBNET)):
+        for group, source in (("node", "node"), ("worker", SUBNET)):
             # Those of the cluster itself are each a rule.
             known = {
                 (rule.first, rule.last)
                 for rule in every
-                if (rule.group, rule.source, rule.protocol) == (role, source, protocol)
+                if (rule.group, rule.source, rule.protocol) == (group, source, protocol)
                 if lets_in(rule, protocol, first) or lets_in(rule, protocol, 30000)
             }
             assert known == {(first, last)}
