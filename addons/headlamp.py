@@ -59,8 +59,12 @@ def values(
     if settings.host is not None:
         chosen["ingress"] = {
             "enabled": True,
-            # A controller of the user's own may never report an address.
-            "annotations": {"pulumi.com/skipAwait": "true"},
+            "annotations": {
+                # A controller of the user's own may never report an address.
+                "pulumi.com/skipAwait": "true",
+                # NGINX passes on no WebSockets otherwise, by which lists and terminals are live.
+                "nginx.org/websocket-services": CHART.name,
+            },
             "hosts": [{"host": settings.host, "paths": [{"path": "/", "type": "Prefix"}]}],
             # Without a class, the cluster's default at the time of creation applies.
             **({} if ingress_class is None else {"ingressClassName": ingress_class}),

@@ -27,6 +27,8 @@ def install(
     *,
     address: pulumi.Input[str],
     trusted_cidrs: Sequence[pulumi.Input[str]],
+    sources: Sequence[str],
+    workers: int,
     monitored: bool,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
@@ -37,6 +39,8 @@ def install(
         default_class=settings.default_class,
         gateway_api=settings.gateway_api,
         octavia=installer.settings.octavia,
+        sources=sources,
+        workers=workers,
         address=address,
         trusted_cidrs=trusted_cidrs,
         monitored=monitored,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
@@ -18,6 +19,10 @@ class IngressExposure:
     gateway_api: bool
     # Whether a load balancer of the cloud takes the place of the gateways.
     octavia: bool
+    # CIDRs that may reach it; the gateways have security groups for that.
+    sources: Sequence[str]
+    # Workers that any pod may run on.
+    workers: int
     # The floating IP of the gateways, which an Ingress shows as its address.
     address: pulumi.Input[str]
     # Senders that may name the client of a connection, by the PROXY protocol.
@@ -29,6 +34,16 @@ class IngressExposure:
     def service_type(self) -> str:
         """Type of the Service."""
         return "LoadBalancer" if self.octavia else "NodePort"
+
+    @property
+    def load_balancer(self) -> dict[str, Any]:
+        """Keys of the Service for a load balancer: without them, it lets in everyone."""
+        return {"loadBalancerSourceRanges": list(self.sources)} if self.octavia else {}
+
+    @property
+    def disruption_budget(self) -> dict[str, Any]:
+        """One pod at a time leaves; the only worker could not be drained with that."""
+        return {"enabled": self.replicas > 1 and self.workers > 1, "maxUnavailable": 1}
 
     @property
     def annotations(self) -> dict[str, str]:

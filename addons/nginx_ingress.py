@@ -44,7 +44,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
     return {
         "controller": {
             "replicaCount": exposure.replicas,
-            "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
+            "podDisruptionBudget": exposure.disruption_budget,
             "topologySpreadConstraints": spread(_LABELS),
             "ingressClass": {"setAsDefaultIngress": exposure.default_class},
             "telemetryReporting": {"enable": False},
@@ -57,6 +57,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
                 # The gateways send requests to control planes, where none of its pods run.
                 "externalTrafficPolicy": "Cluster",
                 "annotations": exposure.annotations,
+                **exposure.load_balancer,
                 **node_ports,
             },
         },

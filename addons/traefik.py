@@ -27,7 +27,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
     return {
         "deployment": {"replicas": exposure.replicas},
         "resources": requests(cpu="20m", memory="64Mi"),
-        "podDisruptionBudget": {"enabled": exposure.replicas > 1, "maxUnavailable": 1},
+        "podDisruptionBudget": exposure.disruption_budget,
         "topologySpreadConstraints": spread({"app.kubernetes.io/name": "traefik"}),
         "global": {"checkNewVersion": False},
         "ingressClass": {"isDefaultClass": exposure.default_class},
@@ -39,7 +39,7 @@ def values(exposure: IngressExposure) -> dict[str, Any]:
         },
         "gatewayClass": {"enabled": exposure.gateway_api},
         "service": {
-            "spec": {"type": exposure.service_type},
+            "spec": {"type": exposure.service_type, **exposure.load_balancer},
             "annotations": exposure.annotations,
         },
         "ports": {

@@ -201,6 +201,8 @@ class Addons(pulumi.ComponentResource):
                 # A node port hides the sender behind an address of the node, also its pod one; a
                 # load balancer of the cloud has another one of the subnet.
                 trusted_cidrs=[self._context.network.subnet_cidr, str(cluster.pod_cidr)],
+                sources=[str(cidr) for cidr in cluster.ingress_sources],
+                workers=cluster.nodes_for_every_pod,
                 monitored=settings.monitoring.enabled,
                 after=after_monitoring,
             )

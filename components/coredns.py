@@ -21,6 +21,6 @@ def coredns_variables(cluster: Cluster) -> dict[str, str]:
 def coredns_replicas(cluster: Cluster) -> int:
     """The number of pods that the nodes need: at least two if they fit on separate nodes."""
     # It tolerates the taint of control planes, but not those of pools.
-    workers = sum(pool.nodes_for_every_pod for pool in cluster.pools)
+    workers = cluster.nodes_for_every_pod
     nodes = cluster.control_plane_count + workers
     return min(nodes, max(2, ceil(nodes / _NODES_PER_REPLICA)))

@@ -219,6 +219,11 @@ class Cluster(Settings):
         return [*made, *(machine.name for pool in self.pools for machine in pool.machines)]
 
     @property
+    def nodes_for_every_pod(self) -> int:
+        """The number of workers that any pod may run on."""
+        return sum(pool.nodes_for_every_pod for pool in self.pools)
+
+    @property
     def control_plane_addresses(self) -> tuple[IPv4Address, ...]:
         """The addresses of the control planes that there are."""
         return self.addresses.control_planes[: self.control_plane_count]

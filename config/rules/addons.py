@@ -52,7 +52,7 @@ def _the_ingress_is_reached_through_control_planes(cluster: Cluster) -> Iterator
 
 @rule("addons", "workerCount", "worker", "workerPools")
 def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
-    if any(pool.nodes_for_every_pod for pool in cluster.pools):
+    if cluster.nodes_for_every_pod:
         return
     problem = "and this cluster has none; set workerCount to 1 or more"
     if any(pool.count or pool.machines for pool in cluster.pools):

@@ -16,7 +16,7 @@ import yaml
 
 from addons.monitoring import alerts
 from tests.unit.addons.install import CHART, SECRET, AddonsRun, chart_names, install
-from tests.unit.engine import CLUSTER_ID
+from tests.unit.engine import CLUSTER_ID, MINIMAL
 
 
 class TestValues:
@@ -151,6 +151,42 @@ class TestValues:
         nginx = install({"ingress": {"enabled": True, "controller": "nginx"}})
         entries = nginx.chart_values("nginx-ingress")["controller"]["config"]["entries"]
         assert entries["external-status-address"] == "203.0.113.7"
+
+    @pytest.mark.parametrize("controller", ["traefik", "nginx"])
+    def test_octavia_lets_in_no_one_but_ingress_cidrs(self, controller: str) -> None:
+        ingress = {"enabled": True, "controller": controller}
+
+        def ranges(**addons: object) -> object:
+            run = install({"ingress": ingress, **addons})
+            if controller == "traefik":
+                service = run.chart_values("traefik")["service"]["spec"]
+            else:
+                service = run.chart_values("nginx-ingress")["controller"]["service"]
+            return service.get("loadBalancerSourceRanges")
+
+        assert ranges(loadBalancer="octavia") == MINIMAL["allowedCidrs"]
+        # A Service of another type has none: the gateways have security groups.
+        assert ranges() is None
+
+    @pytest.mark.parametrize("controller", ["traefik", "nginx"])
+    @pytest.mark.parametrize(
+        ("workers", "replicas", "kept"), [(1, 2, False), (2, 2, True), (2, 1, False)]
+    )
+    def test_a_budget_keeps_no_pod_on_the_only_worker(
+        self, controller: str, workers: int, replicas: int, kept: bool
+    ) -> None:
+        ingress = {"enabled": True, "controller": controller, "replicas": replicas}
+        run = install({"ingress": ingress}, worker_count=workers)
+        if controller == "traefik":
+            budget = run.chart_values("traefik")["podDisruptionBudget"]
+        else:
+            budget = run.chart_values("nginx-ingress")["controller"]["podDisruptionBudget"]
+        assert budget == {"enabled": kept, "maxUnavailable": 1}
+
+    def test_nginx_passes_on_headlamps_websockets(self) -> None:
+        run = install({"headlamp": {"enabled": True, "host": "dash.example.org"}})
+        annotations = run.chart_values("headlamp")["ingress"]["annotations"]
+        assert annotations["nginx.org/websocket-services"] == "headlamp"
 
     def test_nginx_behind_octavia_sees_the_clients_address_too(self) -> None:
         run = install(
