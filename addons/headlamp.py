@@ -21,6 +21,9 @@ CHART = Chart(
 )
 NAMESPACE = "headlamp"
 OIDC_SECRET = "headlamp-oidc"  # noqa: S105 - its name
+OIDC_CA = "headlamp-oidc-ca"
+_CA_FILE = "ca.crt"
+_CA_FOLDER = "/etc/headlamp-oidc"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,8 @@ class OidcLogin:
     client_id: str
     # None for a public client, which proves itself by PKCE.
     client_secret: pulumi.Input[str] | None
+    # Of the issuer, PEM; None for one that the system's list of CAs has.
+    ca_certificate: str | None
 
 
 def values(
@@ -56,6 +61,10 @@ def values(
             "scopes": _scopes(settings),
             "usePKCE": True,
         }
+    if login is not None and login.ca_certificate is not None:
+        chosen["config"]["extraArgs"] = [f"-oidc-ca-file={_CA_FOLDER}/{_CA_FILE}"]
+        chosen["volumes"] = [{"name": OIDC_CA, "configMap": {"name": OIDC_CA}}]
+        chosen["volumeMounts"] = [{"name": OIDC_CA, "mountPath": _CA_FOLDER, "readOnly": True}]
     if settings.host is not None:
         chosen["ingress"] = {
             "enabled": True,
@@ -90,6 +99,11 @@ def install(
     )
     needed: list[pulumi.Resource] = [*after, namespace]
     chosen = values(settings, login, ingress_class)
+    annotations: dict[str, pulumi.Input[str]] = {}
+    if login is not None and login.ca_certificate is not None:
+        files = {_CA_FILE: login.ca_certificate}
+        needed.append(installer.config_map(OIDC_CA, NAMESPACE, files, after=[namespace]))
+        annotations["checksum/oidc-ca"] = hashlib.sha256(login.ca_certificate.encode()).hexdigest()
     if login is not None and login.client_secret is not None:
         texts = pulumi.Output.all(
             OIDC_CLIENT_ID=login.client_id,
@@ -98,8 +112,10 @@ def install(
             OIDC_SCOPES=_scopes(settings),
         )
         needed.append(installer.secret(OIDC_SECRET, NAMESPACE, texts, [namespace]))
-        # Headlamp reads the Secret once.
-        chosen["podAnnotations"] = {"checksum/oidc": pulumi.Output.unsecret(texts.apply(_checksum))}
+        annotations["checksum/oidc"] = pulumi.Output.unsecret(texts.apply(_checksum))
+    if annotations:
+        # Headlamp reads both once.
+        chosen["podAnnotations"] = annotations
     return installer.chart(
         CHART,
         namespace=NAMESPACE,

@@ -263,6 +263,7 @@ class Addons(pulumi.ComponentResource):
             issuer_url=oidc.issuer_url,
             client_id=oidc.client_id,
             client_secret=self._secrets.oidc_client_secret,
+            ca_certificate=oidc.ca_certificate,
         )
 
     def _monitoring_targets(self) -> MonitoringTargets:

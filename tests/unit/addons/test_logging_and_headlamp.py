@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import pytest
+
 from addons import headlamp
 from tests.unit.addons.install import SECRET, AddonsRun, install
+
+CONFIG_MAP = "core/v1:ConfigMap"
+CA_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
 
 
 class TestLogging:
@@ -55,6 +60,23 @@ class TestHeadlamp:
         oidc = run.chart_values("headlamp")["config"]["oidc"]
         assert (oidc["clientID"], oidc["usePKCE"]) == ("kubernetes", True)
         assert f"demo-addons-{headlamp.OIDC_SECRET}" not in run.all(SECRET)
+
+    @pytest.mark.parametrize("client_secret", ["s3cret-of-the-client", None])
+    def test_it_trusts_the_issuers_ca(self, client_secret: str | None) -> None:
+        oidc = {**self.OIDC, "caCertificate": CA_CERTIFICATE}
+        run = install(self.RAW, oidc=oidc, oidc_client_secret=client_secret)
+        assert run.one(CONFIG_MAP, f"demo-addons-{headlamp.OIDC_CA}").inputs["data"] == {
+            "ca.crt": CA_CERTIFICATE
+        }
+        values = run.chart_values("headlamp")
+        [mount], [volume] = values["volumeMounts"], values["volumes"]
+        assert (mount["name"], volume["configMap"]) == (
+            volume["name"],
+            {"name": "headlamp-oidc-ca"},
+        )
+        assert values["config"]["extraArgs"] == [f"-oidc-ca-file={mount['mountPath']}/ca.crt"]
+        assert "checksum/oidc-ca" in values["podAnnotations"]
+        assert ("checksum/oidc" in values["podAnnotations"]) == (client_secret is not None)
 
     def test_without_oidc_users_log_in_with_a_token(self) -> None:
         oidc = install(self.RAW).chart_values("headlamp")["config"]["oidc"]
