@@ -10,11 +10,6 @@ from typing import Any
 
 from config.models.cluster import Cluster
 
-# The outputs that are not secret.
-READ = (
-    *("nodes", "gateways", "kubernetesVersion", "immutableSettings", "hostKeys"),
-    "certificateAuthorities",
-)
 # Networks are noted by their IDs, because names may change.
 EXISTING_NETWORK = "existingNetwork.network"
 EXTERNAL_NETWORK = "externalNetwork"
@@ -41,15 +36,16 @@ class LastOutputs:
     """The generation and the phase of the newest certificate authorities, if there are any."""
 
     @staticmethod
-    def of(outputs: Mapping[str, Any], ssh_key_checksum: str | None) -> LastOutputs:
-        """Read the outputs that are in `READ`."""
+    def of(outputs: Mapping[str, Any]) -> LastOutputs:
+        """Take what is compared, and only the checksum of the SSH key, from the stack's outputs."""
         nodes, gateways = outputs.get("nodes") or (), outputs.get("gateways") or ()
-        authorities = outputs["certificateAuthorities"] if nodes else None
+        authorities = outputs.get("certificateAuthorities") if nodes else None
+        ssh_key = outputs.get("sshPrivateKey")
         return LastOutputs(
             machines=frozenset(machine["name"] for machine in (*nodes, *gateways)),
             node_at={node["address"]: node["name"] for node in nodes},
             kubernetes_version=outputs.get("kubernetesVersion"),
-            ssh_key_checksum=ssh_key_checksum,
+            ssh_key_checksum=ssh_key and key_checksum(ssh_key),
             immutable_settings=outputs.get("immutableSettings") or {},
             host_keys=int(outputs["hostKeys"]) if nodes else None,
             authorities=authorities and (int(authorities["generation"]), authorities["phase"]),

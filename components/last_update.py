@@ -10,7 +10,7 @@ import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
 from components import refused_changes
-from components.last_outputs import READ, LastOutputs, key_checksum
+from components.last_outputs import LastOutputs
 from components.pki import Pki
 from components.zones import cinder_has_zones_of_nodes
 from config.models.cluster import Cluster
@@ -149,8 +149,4 @@ async def _last_outputs(stack: str) -> LastOutputs:
     The engine writes the state all the time, and one in a folder is missing for a moment then.
     """
     answer = await pulumi.runtime.invoke_async("pulumi:pulumi:readStackOutputs", {"name": stack})
-    outputs = answer["outputs"]
-    key = outputs.get("sshPrivateKey")
-    # The others are secrets, which are in the clear here.
-    read = {name: outputs.get(name) for name in READ}
-    return LastOutputs.of(read, ssh_key_checksum=None if key is None else key_checksum(key))
+    return LastOutputs.of(answer["outputs"])
