@@ -12,6 +12,7 @@ from config.rules.rule import rule
 _SERVICES = {"traefik": ("service", "spec"), "nginx": ("controller", "service")}
 # What runs on workers.
 _ON_WORKERS = ("monitoring", "ingress", "headlamp", "logging", "object_store", "operator")
+_WITH_VOLUMES = ("monitoring", "logging", "object_store")
 
 
 @rule("backup")
@@ -65,4 +66,23 @@ def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
                 f"addons.{to_camel(attribute)}.enabled",
                 True,
                 f"its pods run on workers, {problem}",
+            )
+
+
+@rule("addons")
+def _volumes_have_a_storage_class(cluster: Cluster) -> Iterator[Fault]:
+    csi = cluster.addons.cinder_csi
+    # Without Cinder CSI, something else brings the default class.
+    if not csi.enabled or any(each.default for each in csi.storage_classes):
+        return
+    for attribute in _WITH_VOLUMES:
+        add_on = getattr(cluster.addons, attribute)
+        # A chart's values may name a class, or do without a volume.
+        if add_on.enabled and add_on.storage_class is None and not getattr(add_on, "values", None):
+            key = f"addons.{to_camel(attribute)}"
+            yield Fault(
+                f"{key}.enabled",
+                True,
+                "its volume would never be created, because none of addons.cinderCsi.storageClasses"
+                f" has default: true; set that, or {key}.storageClass",
             )

@@ -431,6 +431,15 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "its pods run on workers, and taints keep pods out of all of them; add a pool without",
         ),
         (
+            {
+                "addons": {
+                    "cinderCsi": {"storageClasses": [{"name": "fast"}]},
+                    "logging": {"enabled": True},
+                }
+            },
+            "addons.logging.enabled = True: its volume would never be created",
+        ),
+        (
             {"auditLog": {"policy": {"kind": "Rule", "rules": [{"level": "Metadata"}]}}},
             "kind is Rule; it must be Policy, which is the default",
         ),
@@ -776,7 +785,8 @@ def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
         etcd={"quotaBackendBytes": 2**30},
         addons={
             "ingress": {"enabled": True},
-            "logging": {"storageClass": "fast.ssd", "retention": "24h"},
+            "cinderCsi": {"storageClasses": [{"name": "slow"}]},
+            "logging": {"enabled": True, "storageClass": "fast.ssd", "retention": "24h"},
         },
     )
     assert made.dns
