@@ -29,7 +29,6 @@ def install(
     trusted_cidrs: Sequence[pulumi.Input[str]],
     sources: Sequence[str],
     workers: int,
-    monitored: bool,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install the chosen controller."""
@@ -43,7 +42,7 @@ def install(
         workers=workers,
         address=address,
         trusted_cidrs=trusted_cidrs,
-        monitored=monitored,
+        monitored=installer.monitored,
     )
     needed = [*after, installer.namespace(NAMESPACE, after=after, public=True)]
     if settings.controller == "nginx":

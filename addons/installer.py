@@ -28,6 +28,11 @@ class Installer:
     # Of every chart that was installed.
     chart_objects: list[pulumi.Output[Sequence[pulumi.Resource]]] = field(default_factory=list)
 
+    @property
+    def monitored(self) -> bool:
+        """True if Prometheus runs: add-ons then have it scrape them."""
+        return self.settings.monitoring.enabled
+
     def options(self, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
         """Return options of an object that is created after the resources in `after`."""
         return pulumi.ResourceOptions(

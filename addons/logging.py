@@ -63,7 +63,7 @@ def values(settings: Logging, *, monitored: bool) -> dict[str, Any]:
 
 
 def install(
-    installer: Installer, settings: Logging, *, monitored: bool, after: Sequence[pulumi.Resource]
+    installer: Installer, settings: Logging, *, after: Sequence[pulumi.Resource]
 ) -> pulumi.Resource:
     """Install the server, then the collectors."""
     # The collectors read log files of the host.
@@ -78,14 +78,14 @@ def install(
     server = installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, monitored=monitored),
+        values=values(settings, monitored=installer.monitored),
         overrides=settings.values,
         after=[*after, namespace],
     )
     return installer.chart(
         fluent_bit.CHART,
         namespace=NAMESPACE,
-        values=fluent_bit.values(host=_HOST, port=_PORT, monitored=monitored),
+        values=fluent_bit.values(host=_HOST, port=_PORT, monitored=installer.monitored),
         overrides=settings.fluent_bit_values,
         after=[server],
     )

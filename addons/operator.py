@@ -83,13 +83,7 @@ def values(*, monitored: bool, image_registry: str | None) -> dict[str, Any]:
     }
 
 
-def install(
-    installer: Installer,
-    settings: Operator,
-    *,
-    monitored: bool,
-    after: Sequence[pulumi.Resource],
-) -> None:
+def install(installer: Installer, settings: Operator, *, after: Sequence[pulumi.Resource]) -> None:
     """Install the operator, and the namespace of the Stacks."""
     namespace = installer.namespace(
         NAMESPACE, after=after, security="restricted", admitted=[federation.NAMESPACE]
@@ -103,7 +97,9 @@ def install(
     chart = installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(monitored=monitored, image_registry=installer.settings.image_registry),
+        values=values(
+            monitored=installer.monitored, image_registry=installer.settings.image_registry
+        ),
         overrides=settings.values,
         after=[*after, namespace, *rights, *policy],
         transforms=[crds.keep, crds.without_descriptions],

@@ -203,7 +203,6 @@ class Addons(pulumi.ComponentResource):
                 trusted_cidrs=[self._context.network.subnet_cidr, str(cluster.pod_cidr)],
                 sources=[str(cidr) for cidr in cluster.ingress_sources],
                 workers=cluster.nodes_for_every_pod,
-                monitored=settings.monitoring.enabled,
                 after=after_monitoring,
             )
         if settings.headlamp.enabled:
@@ -216,21 +215,11 @@ class Addons(pulumi.ComponentResource):
                 after=after,
             )
         if settings.logging.enabled:
-            logging.install(
-                installer,
-                settings.logging,
-                monitored=settings.monitoring.enabled,
-                after=after_monitoring,
-            )
+            logging.install(installer, settings.logging, after=after_monitoring)
         if settings.operator.enabled:
-            operator.install(
-                installer,
-                settings.operator,
-                monitored=settings.monitoring.enabled,
-                after=after_monitoring,
-            )
+            operator.install(installer, settings.operator, after=after_monitoring)
         if settings.kured.enabled:
-            prometheus = monitoring.PROMETHEUS_URL if settings.monitoring.enabled else None
+            prometheus = monitoring.PROMETHEUS_URL if installer.monitored else None
             kured.install(
                 installer,
                 settings.kured,
