@@ -84,7 +84,8 @@ class Timeouts(Settings):
     `terminationGracePeriodSeconds`, or that a PodDisruptionBudget keeps, need more. It applies from
     the update after the one that sets it."""
     ready: Timeout = "10m"
-    """Time in which a node that has joined must be Ready."""
+    """Time in which a node that has joined must be Ready. The waits for its API server and for its
+    kubelet's certificate, which follow, may each last as long."""
 
 
 class Containerd(Settings):

@@ -77,7 +77,7 @@ die_of_node() {
 
 wait_for_api_server() {
   step "wait for the API server of $NODE_NAME"
-  wait_for 240 "the API server of $NODE_NAME" api_server_ready ||
+  wait_for "${READY_TIMEOUT:-600}" "the API server of $NODE_NAME" api_server_ready ||
     die "the API server at $NODE_IP:$API_PORT is not ready: $(complaint kube --server="https://$NODE_IP:$API_PORT" get --raw '/readyz?verbose')"
 }
 

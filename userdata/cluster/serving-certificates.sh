@@ -13,7 +13,7 @@ SERVING_SIGNER=kubernetes.io/kubelet-serving
 # trust_kubelet: until the API server accepts the serving certificate of this node.
 trust_kubelet() {
   step "the kubelet's serving certificate"
-  wait_for "${SERVING_TIMEOUT:-180}" "the kubelet's serving certificate" kubelet_is_trusted ||
+  wait_for "${READY_TIMEOUT:-600}" "the kubelet's serving certificate" kubelet_is_trusted ||
     die "the API server does not trust the kubelet of $NODE_NAME: $(complaint kube get --raw "/api/v1/nodes/$NODE_NAME/proxy/healthz"). Its requests: kubectl get csr --field-selector spec.signerName=$SERVING_SIGNER"
   kube label node "$NODE_NAME" --overwrite "$ADDRESS_LABEL=$NODE_IP" >/dev/null ||
     die "the Node $NODE_NAME could not be labeled with its address"

@@ -184,7 +184,7 @@ def test_a_kubelet_that_the_api_server_does_not_trust_fails_the_join(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
-    machine.environment["SERVING_TIMEOUT"] = "0"
+    machine.environment["READY_TIMEOUT"] = "0"
     machine.answer(
         "get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, complains="x509: unknown\n"
     )
