@@ -19,6 +19,8 @@ PACKAGES = (
     "arptables",
     "bridge-utils",
     "conntrack",
+    # Polls the API in tests.
+    "curl",
     # Makes the base system of the node image.
     "debootstrap",
     "dnsmasq-base",

@@ -17,7 +17,8 @@ class Poll:
 
     def __init__(self, endpoint: str, *, inside: bool = False) -> None:
         self._endpoint, self._inside = endpoint, inside
-        # Number and times of failed polls, and the most seconds between two answers.
+        # Numbers of polls, times of the failed ones, and the most seconds without an answer.
+        self.answered = 0
         self.failed = 0
         self._when: list[str] = []
         self.longest = 0.0
@@ -30,12 +31,16 @@ class Poll:
             command = namespace.enter(command)
         self._client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._over = threading.Event()
+        self._good = time.monotonic()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
         self._over.set()
+        # A silence may last until now.
+        self.longest = max(self.longest, time.monotonic() - self._good)
+        ended = self._client.poll()
         self._client.terminate()
         self._client.wait()
         self._reader.join()
@@ -43,17 +48,20 @@ class Poll:
         self._client.stdout.close()
         print(f"{self.failed} polls of the API failed, {self.longest:.1f} s of silence at most")
         print(f"at {', '.join(self._when)}")
+        if not failure:
+            assert ended is None, f"the client that polls the API has ended with {ended}"
+            assert self.answered > 0, "the API has answered no poll: is curl installed?"
 
     def _read(self) -> None:
         assert self._client.stdout is not None
-        good = time.monotonic()
         for line in self._client.stdout:
             if self._over.is_set():
                 return
             now = time.monotonic()
-            self.longest = max(self.longest, now - good)
+            self.longest = max(self.longest, now - self._good)
             if line.strip() == "200":
-                good = now
+                self.answered += 1
+                self._good = now
             else:
                 self.failed += 1
                 self._when.append(time.strftime("%H:%M:%S"))
