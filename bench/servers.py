@@ -28,6 +28,7 @@ Host *
   LogLevel ERROR
   BatchMode yes
   ConnectTimeout 3
+  ServerAliveInterval 5
 Host jump
   HostName {jump}
 Host !jump *
@@ -57,9 +58,9 @@ class Servers(AbstractContextManager["Servers"]):
     def __exit__(self, *failure: object) -> None:
         self._threads.shutdown(cancel_futures=True)
         with ThreadPoolExecutor(32) as threads:
-            list(threads.map(self.delete, list(self._ids)))
+            deletions = [threads.submit(self.delete, name) for name in list(self._ids)]
         failures = []
-        for undo in reversed(self._undo):
+        for undo in (*(each.result for each in deletions), *reversed(self._undo)):
             try:
                 undo()
             except openstack.exceptions.SDKException as error:

@@ -33,6 +33,8 @@ FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 30.0
 # A service that ran this long had started well: its next failure begins with the first back-off.
 HEALTHY_AFTER = 60.0
+# As a shell says that there is no such program.
+CANNOT_RUN = 127
 EMPTY_LOG_LINE = re.compile(r"^[\d-]+ [\d:.]+ \d+ [A-Z]+ \S+\s*$")
 
 
@@ -119,15 +121,19 @@ class Supervisor:
     def _run_once(self, unit: Unit) -> int:
         """Run the unit until it ends; mark a service as up as soon as it answers."""
         with open(self.reports[unit.name].log, "ab") as log, self.lock:
-            process = subprocess.Popen(
-                list(unit.command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=STATE,
-                env={**environment(), **unit.environment},
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    list(unit.command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=STATE,
+                    env={**environment(), **unit.environment},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                log.write(f"{error}\n".encode())
+                return CANNOT_RUN
             self.own.add(process.pid)
         self._set(unit, "running" if unit.job else "starting", pid=process.pid)
         while not unit.job and process.poll() is None:

@@ -121,6 +121,17 @@ def test_a_failure_is_explained_by_the_last_telling_line_of_the_log(tmp_path: Pa
     assert "killed" in supervisor.why(-9, log)
 
 
+def test_a_program_that_is_missing_is_the_reason_of_its_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_status, "CLOUD_LOGS", tmp_path)
+    monkeypatch.setattr(supervisor, "STATE", tmp_path)
+    gone = Unit(name="gone", command=[str(tmp_path / "python3")])
+    supervised = supervisor.Supervisor([gone])
+    status = supervised._run_once(gone)
+    assert "No such file or directory" in supervisor.why(status, supervised.reports["gone"].log)
+
+
 def test_settings_that_were_raised_or_changed_by_servers_are_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
