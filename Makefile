@@ -142,7 +142,7 @@ lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes 
 	$(BIN)/pytest -v -s tests/lab/test_soak.py
 
 .PHONY: lab-many
-lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster of 20 workers; prints figures (root).
+lab-many: lab-cloud ## Create, roll, scale down and destroy a cluster with many workers; prints figures (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_workers.py
 
 .PHONY: lab-conformance
