@@ -135,6 +135,7 @@ def test_a_node_serves_with_a_certificate_of_the_cluster_before_it_gets_pods(
 ) -> None:
     machine = make()
     machine.answer("get node demo-worker-0", node("demo-worker-0", cordoned="true", marked="true"))
+    machine.environment["READY_TIMEOUT"] = "30"
     machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=2)
     result = join(machine)
     assert result.status == 0, result
@@ -172,6 +173,7 @@ def test_a_node_that_joins_leaves_the_requests_of_others_to_them(
     make: Callable[..., Machine],
 ) -> None:
     machine = make()
+    machine.environment["READY_TIMEOUT"] = "30"
     machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=1)
     machine.answer("get certificatesigningrequests", "csr-1 system:node:demo-worker-1 AAAA\n")
     result = join(machine)
@@ -264,6 +266,7 @@ def test_a_node_is_uncordoned_though_the_api_did_not_answer_for_a_moment(
     machine.answer("get node demo-worker-0", cordoned)
     machine.answer("get node demo-worker-0", status=1, times=1)
     machine.answer("get node demo-worker-0", cordoned, times=3)
+    machine.environment["READY_TIMEOUT"] = "30"
     machine.answer("get --raw /api/v1/nodes/demo-worker-0/proxy/healthz", status=1, times=1)
     result = join(machine)
     assert result.status == 0, result
