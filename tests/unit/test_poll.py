@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.poll import Poll
+from tests.smoke.live import until
 
 
 class Ready(http.server.BaseHTTPRequestHandler):
@@ -51,7 +52,7 @@ def test_an_api_that_answers_is_never_silent_for_long(api: http.server.HTTPServe
 
 def test_a_silence_counts_although_it_does_not_end(api: http.server.HTTPServer) -> None:
     with Poll(url(api), inside=True) as poll:
-        time.sleep(0.7)
+        until(lambda: poll.answered > 0, "the first answer", 30)
         api.shutdown()
         api.server_close()
         time.sleep(1.5)
