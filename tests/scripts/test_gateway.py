@@ -335,11 +335,16 @@ def test_the_active_gateways_address_is_not_punished_where_sshd_can_punish(
     assert "PerSource" not in machine.read(config)
 
 
-def test_keepalived_starts_again_when_it_ends(gateway: Callable[..., Machine]) -> None:
+def test_keepalived_and_haproxy_start_again_however_often_they_end(
+    gateway: Callable[..., Machine],
+) -> None:
     machine = gateway()
     machine.run("gateway/gateway.sh", "configure")
-    drop_in = machine.read("etc/systemd/system/keepalived.service.d/openstack-kubernetes.conf")
-    assert "Restart=always\n" in drop_in
+    for unit, restart in (("keepalived", "Restart=always\n"), ("haproxy", "RestartSec=1s")):
+        name = f"etc/systemd/system/{unit}.service.d/openstack-kubernetes.conf"
+        drop_in = machine.read(name)
+        assert "StartLimitIntervalSec=0\n" in drop_in
+        assert restart in drop_in
 
 
 def test_kubectl_is_installed_over_ssh(gateway: Callable[..., Machine]) -> None:

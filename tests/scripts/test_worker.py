@@ -179,6 +179,13 @@ def test_a_power_cut_during_a_join_does_not_hide_that_it_began(worker: Machine) 
     worker.order(f"sync -- {folder}/attempt {folder}", "kubeadm join")
 
 
+def test_no_machine_is_a_member_whose_files_a_power_cut_would_empty(worker: Machine) -> None:
+    worker.answer("^sync --file-system", status=1)
+    assert join(worker).status == 1
+    assert worker.called("kubeadm join")
+    assert not worker.has(f"{STATE}/member")
+
+
 def test_a_failed_join_is_repeated_from_the_start(worker: Machine) -> None:
     worker.answer("^kubeadm join", status=1, complains="no route\n", times=1)
     worker.answer("^journalctl .*kubelet", "kubelet says why\n")

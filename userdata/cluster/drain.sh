@@ -157,7 +157,7 @@ reset_machine() {
   elif is_another_node; then
     log "the machine at $NODE_IP is another node by now: not reset"
   else
-    on_node_script reset </dev/null || return
+    SCRIPT_TIMEOUT=${SCRIPT_TIMEOUT:-1800} on_node_script reset </dev/null || return
     machine_is_reset=true
   fi
 }

@@ -29,7 +29,7 @@ evict_pods() {
     sleep "${WAIT_PAUSE:-3}"
     read_uptime
   done
-  die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone"
+  die "$NODE_NAME could not be drained: the reason is above. It stays cordoned and nothing was removed; run again when the cause is gone, or, if you take the change back: pulumi up --replace '**:Command::$NODE_NAME-join'"
 }
 
 # A kubelet that could not reach the API is not heard of for a moment, and its machine answers then.

@@ -41,7 +41,7 @@ finish_join() {
 # worker_state: sets `state`. Waiting helps while nothing answers, not after a refusal: sshd stops
 # answering someone whom it has refused often.
 worker_state() {
-  state=$(on_node_script state 2>"$FOLDER/refused" </dev/null) && return
+  state=$(SCRIPT_TIMEOUT=30 on_node_script state 2>"$FOLDER/refused" </dev/null) && return
   ! grep -qE 'Permission denied|Host key verification failed' "$FOLDER/refused" ||
     die "$SSH_USER@$NODE_IP refuses the login: $(tail -n 1 "$FOLDER/refused")"
   return 1
@@ -61,7 +61,7 @@ upgrade_worker() {
   fi
   cordon
   evict_pods || die "$NODE_NAME is not Ready: repair or replace it, then run again"
-  on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: the reason is above. It stays cordoned; run again when the cause is gone"
+  on_node_script upgrade </dev/null || die "$NODE_NAME could not be upgraded: the reason is above. It stays cordoned; run again when the cause is gone, or, if you take the change back: pulumi up --replace '**:Command::$NODE_NAME-join'"
   wait_for 120 "the kubelet of $NODE_NAME to report $KUBERNETES_VERSION" has_new_version || die_of_node
 }
 

@@ -80,12 +80,13 @@ mark_served() {
 # All but what was adopted.
 clear_etcd_data() {
   rm -rf -- "$ETCD_DATA/member" "$ETCD_DATA"/.snapshot* "$RESTORE_WORK" "$SET_ASIDE"* "$UNSERVED_ASIDE"*
-  rm -f -- "$RESTORING"
-  clear_lost_and_found
+  rm -rf -- "$RESTORING" "$ETCD_DATA/lost+found"
 }
 
+# kubeadm wants the folder empty; what e2fsck has saved may be of use.
 clear_lost_and_found() {
-  [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found"
+  [[ ! -d $ETCD_DATA/lost+found ]] || rmdir -- "$ETCD_DATA/lost+found" ||
+    die "$ETCD_DATA/lost+found has files that e2fsck saved from a damaged file system: look at them, rm -r $ETCD_DATA/lost+found here, then pulumi up"
 }
 
 # etcd data of an earlier cluster may be its last copy.

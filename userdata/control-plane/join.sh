@@ -11,9 +11,9 @@ join_cluster() {
   for try in 1 2 3; do
     remove_predecessor
     join_once && break
-    ((try < 3)) || die "kubeadm join failed $try times" kubelet.service
+    ((try < 3)) || die "this control plane could not join in $try tries: the reasons are above" kubelet.service
     # etcd admits one learner at a time, and only while every member is healthy.
-    log "kubeadm join failed: cleaning up and trying again"
+    log "the join failed: cleaning up and trying again"
   done
   finish_attempt
   update_joined

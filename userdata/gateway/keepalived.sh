@@ -21,8 +21,8 @@ configure_keepalived() {
     PEERS="$peers" PRIORITY="$priority" HEALTH_SCRIPT="$health_script")
   try_keepalived "$config"
   write_file "$path" 0644 "$config"
-  # Debian's unit leaves one that ends as it is.
-  write_file "$drop_in" 0644 $'[Service]\nRestart=always\nRestartSec=1s'
+  # Debian's unit leaves one that ends as it is, and systemd gives up after five quick ends.
+  write_file "$drop_in" 0644 $'[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=1s'
   read_units "$drop_in"
   unit_apply keepalived.service "$path"
 }

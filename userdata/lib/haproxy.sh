@@ -41,7 +41,7 @@ EOT
 
 # haproxy_apply CONTENT: checks the configuration, puts it in place, reloads only on a change.
 haproxy_apply() {
-  local content=$1 trial fault
+  local content=$1 drop_in=$UNIT_DIR/haproxy.service.d/openstack-kubernetes.conf trial fault
   need_packages haproxy=haproxy
   [[ ! -e $FOLDER/ca.crt ]] || copy_file "$FOLDER/ca.crt" "$HAPROXY_CA" 0644
   trial=$(mktemp -- "$RUN_DIR/haproxy.XXXXXXXX")
@@ -49,6 +49,9 @@ haproxy_apply() {
   printf '%s\n' "$content" >"$trial"
   fault=$(haproxy -c -q -f "$trial" 2>&1) || die "HAProxy refuses its configuration: $fault"
   write_file "$HAPROXY_CFG" 0644 "$content"
+  # systemd gives up after five quick ends, for example while memory is short.
+  write_file "$drop_in" 0644 $'[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=1s'
+  read_units "$drop_in"
   unit_apply haproxy.service "$HAPROXY_CFG" "$HAPROXY_CA"
   wait_for 15 "HAProxy" haproxy_alive ||
     die "HAProxy does not answer on 127.0.0.1:$HAPROXY_HEALTH_PORT" haproxy.service

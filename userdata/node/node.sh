@@ -25,6 +25,8 @@ begin_attempt() {
 }
 
 end_attempt() {
+  # After a power cut, what has just been written would be empty, and `member` would vouch for it.
+  sync --file-system -- "$KUBERNETES_DIR"
   write_file "$STATE_DIR/member" 0644 "$CLUSTER_NAME"
   rm -f -- "$STATE_DIR/attempt"
 }

@@ -85,6 +85,7 @@ upgrade() {
   # After an interrupted upgrade the old process may still run.
   systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   refresh_kubelet_config
+  sync --file-system -- "$KUBERNETES_DIR"
   rm -f -- "$UPGRADE"
   log "upgraded"
 }

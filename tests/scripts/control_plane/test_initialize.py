@@ -108,6 +108,17 @@ def test_only_the_programs_that_log_in_to_the_cloud_can_read_its_credential(
     assert not joined or not machine.called("systemctl restart kubelet")
 
 
+def test_what_a_repair_of_the_file_system_has_saved_is_not_deleted(
+    make: Callable[..., Machine],
+) -> None:
+    machine = make()
+    machine.place("var/lib/etcd/lost+found/#12")
+    result = configure(machine)
+    assert result.status == 1
+    assert "lost+found has files that e2fsck saved" in result.log
+    assert not machine.called("kubeadm init")
+
+
 def test_another_one_does_not_initialize(make: Callable[..., Machine]) -> None:
     machine = make(INITIALIZE="false")
     result = configure(machine)

@@ -87,6 +87,21 @@ def test_a_dead_server_keeps_its_pods_until_it_is_stopped(make: Callable[..., Ma
     assert "its Node and its pods stay until its server is stopped" in result.log
 
 
+def test_a_dead_server_that_lets_ssh_in_and_answers_nothing_is_not_waited_for(
+    make: Callable[..., Machine],
+) -> None:
+    """As when its disk hangs."""
+    machine = make(PROVIDER_ID=SERVER)
+    machine.environment["ANSWER_TIMEOUT"] = "1"
+    machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
+    machine.answer("^ssh .*instance-id", does="import time; time.sleep(50)")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert not machine.called("worker.sh reset")
+    assert not machine.called("delete")
+    assert "its Node and its pods stay until its server is stopped" in result.log
+
+
 def test_a_dead_control_plane_leaves_etcd_before_its_server_is_stopped(
     make_control_plane: Callable[..., Machine],
 ) -> None:
