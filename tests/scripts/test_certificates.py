@@ -232,6 +232,20 @@ def test_what_an_interrupted_renewal_did_not_restart_is_restarted(machine: Machi
     assert not machine.called("crictl stop")
 
 
+def test_one_interrupted_within_kubeadm_is_completed_though_its_etcd_does_not_start(
+    machine: Machine,
+) -> None:
+    """A key without its certificate ends etcd, and the turn needs one that is healthy."""
+    machine.place(f"{STATE}/renewed", "in-turn\n")
+    machine.place(f"{PKI}/etcd/server.crt", certificate(30 * DAY))
+    machine.answer("^crictl ps", prints="")
+    result = renew(machine)
+    assert result.status == 0, result
+    assert machine.called("kubeadm certs renew all")
+    assert "not now: a member of etcd is not healthy" in result.log
+    assert not machine.called("crictl stop")
+
+
 def test_expired_ones_are_renewed_while_nothing_answers(machine: Machine) -> None:
     machine.place(f"{PKI}/apiserver.crt", certificate(-DAY))
     machine.answer("^kubectl", status=1)

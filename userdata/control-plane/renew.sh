@@ -25,12 +25,13 @@ remove_certificates_timer() {
 # another control plane is lost, an API that pauses while this one restarts is better than one that ends
 # when the certificates do.
 renew() {
-  local due how
+  local due how interrupted=false
   read_validity
   is_member || die "this machine is not a member of a cluster"
   at_exit report_certificates
   ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
   due=$(certificate_within $((CERTIFICATE_SECONDS / 3)))
+  [[ -z $due || ! -e $TO_RESTART ]] || interrupted=true
   if [[ -n $due ]]; then
     log "$due expires at $(expiry_of "$due"): renewing all"
     if [[ -n $(certificate_within 0) ]]; then
@@ -39,6 +40,8 @@ renew() {
       write_file "$TO_RESTART" 0644 late
     fi
   fi
+  # It may have left a key without its certificate: etcd would not start with it, and no turn would come.
+  [[ $interrupted == false ]] || run_renewal
   how=$(cat "$TO_RESTART" 2>/dev/null) || how=''
   # What still runs with the earlier certificates has them until they expire.
   [[ $how != in-turn || -z $(find "$TO_RESTART" -mmin +$((CERTIFICATE_SECONDS / 240))) ]] || how=late

@@ -8,7 +8,8 @@ lock() {
   exec 9>"$RUN_DIR/lock"
   if ! flock --nonblock 9; then
     log "another run is at work on this machine: waiting for it to end"
-    flock --timeout "${LOCK_TIMEOUT:-900}" 9 || die "another run has held $RUN_DIR/lock for too long"
+    flock --timeout "${LOCK_TIMEOUT:-900}" 9 || die \
+      "another run has been at work on this machine for ${LOCK_TIMEOUT:-900} s: look at what it waits for (lslocks), and run again when it has ended"
   fi
   remember_changes
 }
