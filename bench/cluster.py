@@ -10,8 +10,8 @@ import yaml
 
 from bench.figures import seconds
 from lab import image, settings
+from lab.cluster import Cluster, is_ready
 from lab.image import versions
-from tests.lab.cluster import Cluster, is_ready
 
 
 def cluster(name: str, gateways: int, control_planes: int, workers: int) -> Cluster:

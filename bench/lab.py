@@ -12,7 +12,7 @@ from bench.cluster import cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from lab import cache, cluster_size, image
 from lab.cloud import lifecycle, namespace
-from tests.lab.cluster import openstack
+from lab.cluster import openstack
 
 NAME = "bench-lab"
 LOGINS = 3

@@ -23,11 +23,11 @@ from bench.up import unchanged
 from lab import image, settings
 from lab.cloud import inside, namespace
 from lab.cloud.layout import EXTERNAL_NETWORK
+from lab.cluster import UP, Cluster, openstack, run
 from lab.image import versions
 from lab.paths import PROJECT
-from tests.lab.cluster import UP, Cluster, openstack, run
-from tests.lab.ssh_host import make_key
-from tests.smoke.live import until
+from lab.ssh_host import make_key
+from lab.until import until
 
 NAME = "scale"
 # Neutron's addresses are in the first half, those of the machines in the second.

@@ -14,7 +14,7 @@ from typing import Any
 import openstack
 
 from lab.cloud.layout import EXTERNAL_NETWORK
-from tests.lab.ssh_host import make_key
+from lab.ssh_host import make_key
 
 CIDR = "10.77.0.0/24"
 SSH_SECONDS = 300.0

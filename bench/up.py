@@ -12,9 +12,9 @@ from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from bench.inside import result_of
 from lab import cluster_size, image
+from lab.cluster import UP, Cluster, openstack
 from lab.console import step
 from lab.image import versions
-from tests.lab.cluster import UP, Cluster, openstack
 
 NAME = "bench-up"
 RATIO = 1.1

@@ -27,7 +27,7 @@ from bench.race.inventory import ARCHIVES, ARTIFACTS, LAB, PARTS, PORT, download
 from bench.race.step import Step, measured
 from bench.servers import Servers
 from lab.image import versions
-from tests.lab.poll import Poll
+from lab.poll import Poll
 
 NAME = "race-kubespray"
 GATEWAY = "gateway-0"

@@ -10,8 +10,8 @@ from bench.cluster import cilium, until_ready
 from bench.race import step
 from bench.race.step import Step, measured
 from lab import settings
-from tests.lab.cluster import UP, Cluster, openstack, run
-from tests.lab.poll import Poll
+from lab.cluster import UP, Cluster, openstack, run
+from lab.poll import Poll
 
 NAME = "race"
 GATEWAYS, CONTROL_PLANES, WORKERS = 2, 3, 2

@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 import versions
+from lab.until import until
 from tests.conformance import programs
 from tests.conformance.live import FOLDER, PAGES, kubectl, run_tests
 from tests.conformance.programs import ConformanceError
-from tests.smoke.live import until
 
 NAME = "gateway-api"
 # What Traefik's chart calls it.

@@ -12,7 +12,7 @@ import pytest
 
 from bench.figures import Figures
 from lab.cloud import inside
-from tests.lab.cluster import run
+from lab.cluster import run
 from tests.lab.object_store import ObjectStore
 from tests.lab.tenant import Tenant
 

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from bench.quiet import home
+from lab.last_update import LAST_UPDATE, changes
 from lab.paths import PROJECT, ensure
 from tests.lab import own_backend
-from tests.lab.last_update import LAST_UPDATE, changes
 
 NAME = "engine"
 PROGRAMS = Path(__file__).with_name("programs")

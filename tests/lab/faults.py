@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lab.cloud import status
+from lab.cluster import Cluster, openstack, run
+from lab.until import until
 from tests.lab import kills, volume_writer
-from tests.lab.cluster import Cluster, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.health import Health
 from tests.lab.traffic import crash
-from tests.smoke.live import until
 
 GATEWAYS, CONTROL_PLANES, WORKERS = 2, 3, 2
 MACHINES = {"gateway": GATEWAYS, "control-plane": CONTROL_PLANES, "worker": WORKERS}

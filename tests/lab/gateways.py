@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from config import ports
-from tests.lab.cluster import Cluster, run
-from tests.lab.ssh_host import BOOT_ID
+from lab.cluster import Cluster, run
+from lab.ssh_host import BOOT_ID
 
 NODE_ENV = "/etc/openstack-kubernetes/node.env"
 REBOOT = "openstack-kubernetes-reboot.service"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from config import ports
-from tests.lab.cluster import Cluster, is_ready
+from lab.cluster import Cluster, is_ready
 from tests.lab.gateways import Gateway
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands.private_file import write_private
-from tests.lab.cluster import Cluster, run
+from lab.cluster import Cluster, run
 
 
 def copied(cluster: Cluster, name: str) -> Path:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from commands.private_file import write_private
-from tests.lab.cluster import Cluster, run
+from lab.cluster import Cluster, run
 
 
 def ssh_keys(cluster: Cluster) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from lab import object_store
 from lab.cloud import layout, namespace
-from tests.lab.cluster import run
-from tests.smoke.live import until
+from lab.cluster import run
+from lab.until import until
 
 
 class ObjectStore:

@@ -14,8 +14,8 @@ from openstack.block_storage.v3.volume import Volume
 
 from lab.cloud.layout import EXTERNAL_NETWORK
 from lab.image import BASE_NAME
-from tests.lab.ssh_host import PATIENCE, SshHost, make_key
-from tests.smoke.live import until
+from lab.ssh_host import PATIENCE, SshHost, make_key
+from lab.until import until
 
 FLAVOR = "lab.1c1g"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 from tests.lab.traffic import repeated
 
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.cloud import layout, namespace
+from lab.cluster import run
 from lab.paths import PROJECT
-from tests.lab.cluster import run
-from tests.smoke.live import until
+from lab.until import until
 
 PORT = 5081
 URL = f"http://{layout.API}:{PORT}"

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lab.cluster import Cluster
 from lab.paths import PROJECT
 from lab.stack import Stack
 from lab.toolchain import plugins
-from tests.lab.cluster import Cluster
 
 COMMIT = Path(__file__).with_name("released.txt").read_text().strip()
 

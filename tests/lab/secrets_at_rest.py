@@ -6,7 +6,7 @@ import base64
 import json
 import re
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 
 
 def stored_with(cluster: Cluster, control_plane: str) -> dict[str, set[str]]:

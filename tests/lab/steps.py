@@ -7,9 +7,9 @@ from typing import Any
 
 from lab.image import name as image_name
 from lab.image import versions
+from lab.ssh_host import SshHost
 from tests.lab.engine import Program
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
-from tests.lab.ssh_host import SshHost
 
 # The image with keepalived.
 NODE_IMAGE = image_name(versions.KUBERNETES)

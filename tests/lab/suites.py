@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 
 from lab.cloud import inside, namespace
+from lab.cluster import Cluster
 from lab.paths import PROJECT
-from tests.lab.cluster import Cluster
 
 
 def passes(

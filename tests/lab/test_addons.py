@@ -25,14 +25,14 @@ from addons.monitoring import alerts
 from bench.quiet import QuietStack
 from lab import image, settings
 from lab.cloud import layout
+from lab.cluster import Cluster, is_ready, left_in_project, openstack, run
 from lab.image import programs
+from lab.poll import Poll
+from lab.ssh_host import BOOT_ID
+from lab.until import until
 from tests.lab import needs
-from tests.lab.cluster import Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.gateways import Gateway
 from tests.lab.needs import Needs
-from tests.lab.poll import Poll
-from tests.lab.ssh_host import BOOT_ID
-from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif("LAB_ADDONS" not in os.environ, reason="LAB_ADDONS is not set")
 

@@ -15,10 +15,10 @@ import pytest
 from addons import object_store
 from bench.figures import Figures
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project, run
+from lab.poll import Poll
 from lab.stack import Stack
-from tests.lab.cluster import Cluster, left_in_project, run
-from tests.lab.poll import Poll
-from tests.smoke.live import until
+from lab.until import until
 
 CONTROL_PLANE, WORKER = "shop-control-plane-0", "hub-worker-0"
 BACKUP = "openstack-kubernetes-backup.service"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import UP, Cluster, left_in_project, run
+from lab.cluster import UP, Cluster, left_in_project, run
 from tests.lab.kubeconfigs import copied, may_do_everything
 from tests.lab.object_store import ObjectStore
 

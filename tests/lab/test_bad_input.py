@@ -9,10 +9,10 @@ import pytest
 
 from lab import settings
 from lab.cloud.layout import EXTERNAL_NETWORK
+from lab.cluster import Cluster, openstack, run
 from lab.errors import LabError
 from lab.image import name as image_name
 from lab.image import versions
-from tests.lab.cluster import Cluster, openstack, run
 
 IMAGE = image_name(versions.KUBERNETES)
 NAME = "refused"

@@ -13,10 +13,10 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from config import ports
 from lab import image, settings
+from lab.cluster import Cluster, openstack
+from lab.poll import Poll
+from lab.until import until
 from tests.lab import history, register
-from tests.lab.cluster import Cluster, openstack
-from tests.lab.poll import Poll
-from tests.smoke.live import until
 
 CONTROL_PLANES = [f"certs-control-plane-{index}" for index in range(3)]
 NODES = [*CONTROL_PLANES, "certs-worker-0"]

@@ -23,8 +23,8 @@ from lab.cloud.layout import BRIDGE, CGROUP
 from lab.cloud.lock import LOCK
 from lab.cloud.unit_status import UnitStatus
 from lab.paths import CACHE, PROJECT, STATE
+from lab.until import until
 from tests.lab import machine
-from tests.smoke.live import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab runs as root")
 

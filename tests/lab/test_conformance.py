@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project
 from lab.image import versions
 from tests.conformance import programs
 from tests.conformance.live import FOLDER
 from tests.lab import conformance_images
-from tests.lab.cluster import Cluster, left_in_project
 from tests.lab.registry import serving
 from tests.lab.suites import passes
 

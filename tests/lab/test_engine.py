@@ -14,14 +14,14 @@ from collections.abc import Iterator
 import pytest
 
 from lab.image import BASE_NAME
+from lab.ssh_host import PATIENCE, make_key
+from lab.until import until
 from tests.lab import marks
 from tests.lab.engine import Program
 from tests.lab.programs.cloud.networks import ADDRESSES, MOVING
-from tests.lab.ssh_host import PATIENCE, make_key
 from tests.lab.steps import LARGER, SMALL, WEB, Steps
 from tests.lab.tenant import Tenant
 from tests.lab.traffic import answer_times, crash, longest_silence, reachable
-from tests.smoke.live import until
 
 pytestmark = marks.INSIDE
 

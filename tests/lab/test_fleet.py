@@ -13,9 +13,9 @@ import yaml
 
 from lab.image.versions import KUBERNETES as VERSION
 from lab.paths import PROJECT, ensure
+from lab.until import until
 from tests.lab import own_backend
 from tests.lab.engine import PROGRAMS
-from tests.smoke.live import until
 
 
 class Backend:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project
 from lab.image import oci, programs
 from lab.image.oci import Image, Layer, LayerWriter
 from lab.image.versions import TRAEFIK
@@ -21,7 +22,6 @@ from tests.conformance import gateway_api
 from tests.conformance import programs as others
 from tests.conformance.live import FOLDER
 from tests.lab import needs
-from tests.lab.cluster import Cluster, left_in_project
 from tests.lab.registry import serving
 from tests.lab.suites import passes
 

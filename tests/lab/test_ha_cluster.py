@@ -9,13 +9,13 @@ import pytest
 
 from lab import image, settings
 from lab.cloud import layout
+from lab.cluster import UP, Cluster, is_ready, left_in_project, run
 from lab.image import glance, node, versions
+from lab.poll import Poll
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, is_ready, left_in_project, run
 from tests.lab.gateways import Gateway
-from tests.lab.poll import Poll
 from tests.lab.traffic import crash, longest_silence
-from tests.smoke.live import until
 
 # Looks a name up every second; each line has the times before and after it, and the outcome.
 RESOLVER = """

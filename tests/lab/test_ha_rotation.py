@@ -13,13 +13,13 @@ import yaml
 
 from bench.figures import Figures, seconds
 from lab import image, settings
+from lab.cluster import Cluster, openstack, run
+from lab.poll import Poll
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import Cluster, openstack, run
 from tests.lab.kubeconfigs import copied, may_do_everything, user_of
 from tests.lab.login_keys import host_keys, on_disk
-from tests.lab.poll import Poll
 from tests.lab.secrets_at_rest import stored_with
-from tests.smoke.live import until
 
 NAME = "keys"
 CONTROL_PLANES = [f"{NAME}-control-plane-{index}" for index in range(3)]

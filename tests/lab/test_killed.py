@@ -15,11 +15,11 @@ import pytest
 
 from lab import image, settings
 from lab.backend import STACKS
+from lab.cluster import Cluster, left_in_project, openstack, run
 from lab.errors import LabError
 from lab.stack import PROJECT_NAME
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import Cluster, left_in_project, openstack, run
-from tests.smoke.live import until
 
 # Each update continues from what the one before has left, so together they reach the network, the
 # first servers, their host keys, kubeadm init and the add-ons.

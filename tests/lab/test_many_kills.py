@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project
 from lab.image import glance, node, versions
 from tests.lab import kills
-from tests.lab.cluster import Cluster, left_in_project
 
 NEW, OLD = versions.KUBERNETES_RELEASES
 SECOND_IMAGE = "node-image-kills"

@@ -11,9 +11,9 @@ import pytest
 from bench.cluster import from_nothing
 from bench.figures import Figures, seconds, timed
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project
 from lab.image import glance, node, versions
-from tests.lab.cluster import Cluster, left_in_project
-from tests.lab.poll import Poll
+from lab.poll import Poll
 from tests.lab.ready_nodes import fewest, ready_nodes
 
 AT_A_TIME, CONTROL_PLANES = 5, 3

@@ -21,11 +21,11 @@ from components.addons import charts
 from config.models.addons import AddonsSettings
 from lab import image, settings
 from lab.cloud import layout, namespace
+from lab.cluster import Cluster, left_in_project, run
 from lab.image import archives
 from lab.paths import PROJECT
-from tests.lab.cluster import Cluster, left_in_project, run
+from lab.until import until
 from tests.lab.needs import chart_folder
-from tests.smoke.live import until
 
 REGISTRY = "mirror.example"
 PORT = 5080

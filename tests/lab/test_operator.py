@@ -21,13 +21,13 @@ from bench.figures import Figures, seconds, timed
 from commands.private_file import write_private
 from lab import image, program_image, settings
 from lab.cloud import layout, namespace
+from lab.cluster import Cluster, is_ready, left_in_project, openstack, run
 from lab.image import archives, versions
+from lab.until import until
 from tests.lab import needs
-from tests.lab.cluster import Cluster, is_ready, left_in_project, openstack, run
 from tests.lab.needs import Needs
 from tests.lab.object_store import ObjectStore
 from tests.lab.walk import AdminCluster, Walk
-from tests.smoke.live import until
 
 NEEDS = Needs((operator.CHART.name,), ("operator",))
 

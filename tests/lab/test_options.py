@@ -15,9 +15,9 @@ import yaml
 
 from lab import image, settings
 from lab.cloud.layout import EXTERNAL_NETWORK
-from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from lab.cluster import Cluster, left_in_project, openstack, run
+from lab.ssh_host import make_key
 from tests.lab.login_keys import opened_by
-from tests.lab.ssh_host import make_key
 
 NAME = "options"
 SITE = "site"

@@ -14,9 +14,11 @@ import yaml
 
 from commands.private_file import write_private
 from lab import image, settings
+from lab.cluster import UP, Cluster, run
 from lab.errors import LabError
+from lab.poll import Poll
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import UP, Cluster, run
 from tests.lab.login_keys import (
     assert_only_the_newest_host_keys_are_shown,
     assert_only_the_newest_ssh_key_opens,
@@ -26,9 +28,7 @@ from tests.lab.login_keys import (
     ssh_keys,
 )
 from tests.lab.object_store import ObjectStore
-from tests.lab.poll import Poll
 from tests.lab.secrets_at_rest import stored_with
-from tests.smoke.live import until
 
 CONTROL_PLANE = "rotation-control-plane-0"
 # More than two pages of the rewrite.

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.ssh_host import PATIENCE
+from lab.until import until
 from tests.lab import marks
 from tests.lab.project import Project, Server
-from tests.lab.ssh_host import PATIENCE
 from tests.lab.traffic import reachable
-from tests.smoke.live import until
 
 pytestmark = marks.INSIDE
 

@@ -13,12 +13,12 @@ import pytest
 
 import versions
 from lab import image, settings
+from lab.cluster import Cluster, left_in_project, run
+from lab.until import until
 from tests.lab import faults, history, kills, register, volume_writer
-from tests.lab.cluster import Cluster, left_in_project, run
 from tests.lab.faults import Fault
 from tests.lab.health import Health
 from tests.lab.soak_table import Happened, Soak, publish
-from tests.smoke.live import until
 
 MINUTES = int(os.environ.get("MINUTES") or 120)
 # Kubernetes' own restarts of a container that ends again and again wait for five minutes.

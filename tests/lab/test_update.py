@@ -10,10 +10,10 @@ import pytest
 
 import versions
 from lab import image
-from tests.lab.cluster import Cluster
-from tests.lab.poll import Poll
+from lab.cluster import Cluster
+from lab.poll import Poll
+from lab.until import until
 from tests.lab.released import ReleasedCluster, ReleasedProgram
-from tests.smoke.live import until
 
 NAME = "update"
 SIZE = {"gateways": 2, "control_planes": 3, "workers": 2}

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lab import image, settings
+from lab.cluster import Cluster, run
 from lab.image import versions
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import Cluster, run
-from tests.smoke.live import until
 
 NEW, OLD = versions.KUBERNETES_RELEASES
 # For pgrep, which must not find the shell that starts it.

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 import pytest
 
 from lab import image, settings
+from lab.cluster import Cluster
 from lab.image import versions
+from lab.until import until
 from tests.lab import kills
-from tests.lab.cluster import Cluster
-from tests.smoke.live import until
 
 NEW, OLD = versions.KUBERNETES_RELEASES
 NETWORKS = {"wave-a": "10.8.0.0/22", "wave-b": "10.8.4.0/22", "wave-c": "10.8.8.0/22"}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.lab.cluster import Cluster, run
+from lab.cluster import Cluster, run
+from lab.until import until
 from tests.lab.traffic import repeated
-from tests.smoke.live import until
 
 POD = "volume-writer-0"
 # A line has its number, the machine's uptime and the pod. It is acknowledged when it is on the

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lab.cloud import namespace
+from lab.cluster import Cluster
 from lab.paths import PROJECT
 from lab.stack import Stack
 from tests.lab import own_backend
-from tests.lab.cluster import Cluster
 from tests.lab.object_store import ObjectStore
 
 _, _SECTION = (PROJECT / "docs/fleet.md").read_text().split("\n## A walk-through\n")

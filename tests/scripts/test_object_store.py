@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from lab.paths import BIN
+from lab.until import until
 from tests.scripts.conftest import USERDATA
-from tests.smoke.live import until
 from tests.unit.addons.install import AddonsRun, install
 
 PROGRAMS = USERDATA.parent / "addons/programs"

@@ -7,9 +7,8 @@ import json
 import os
 import re
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -104,20 +103,6 @@ class Live:
             if each["metadata"].get("annotations", {}).get(mark) == "true":
                 return str(each["metadata"]["name"])
         return None
-
-
-def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Ask every second until the answer is true; a failed assertion counts as not yet."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if true():
-                return
-            problem: object = "not yet"
-        except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
-            problem = error
-        assert time.monotonic() < end, f"{what}: not within {seconds:.0f} s: {problem}"
-        time.sleep(1)
 
 
 def direct(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:

@@ -19,7 +19,8 @@ from addons import headlamp, kured, logging, monitoring
 from addons.ingress_exposure import NAMESPACE as INGRESS
 from addons.monitoring import alerts
 from config.federation import DASHBOARD
-from tests.smoke.live import Live, claim, direct, mounting, pod, service, until
+from lab.until import until
+from tests.smoke.live import PATIENCE, Live, claim, direct, mounting, pod, service
 
 PROMETHEUS = f"{monitoring.CHART.name}-prometheus"
 ALERTMANAGER = f"{monitoring.CHART.name}-alertmanager"
@@ -84,7 +85,7 @@ class TestMonitoring:
             [answer] = self.ask(live, "query", query='count(up{job="kubelet"} == 1)')["result"]
             return int(answer["value"][1]) >= expected
 
-        until(nodes, "a series for every kubelet")
+        until(nodes, "a series for every kubelet", PATIENCE)
 
     def test_every_scrape_target_is_up(self, live: Live) -> None:
         def down() -> dict[str, str]:
@@ -100,7 +101,7 @@ class TestMonitoring:
             assert down() == {}
             return True
 
-        until(all_up, "every target up")
+        until(all_up, "every target up", PATIENCE)
 
     def test_gateways_and_control_planes_are_scraped(self, live: Live) -> None:
         targets = self.ask(live, "targets", state="active")["activeTargets"]
@@ -112,6 +113,7 @@ class TestMonitoring:
         until(
             lambda: not self.ask(live, "query", query=alerts_)["result"],
             "no alert that no gateway or several are active",
+            PATIENCE,
         )
 
     def test_our_alerts_are_evaluated(self, live: Live) -> None:
@@ -125,7 +127,7 @@ class TestMonitoring:
             assert not everywhere & set(alerts.REPLACED_ALERTS)
             return True
 
-        until(evaluated, "our alerts")
+        until(evaluated, "our alerts", PATIENCE)
 
     def test_etcd_has_a_backup_and_every_node_reports_its_metrics(self, live: Live) -> None:
         rules = self.ask(live, "rules")["groups"]
@@ -143,6 +145,7 @@ class TestMonitoring:
         until(
             lambda: not self.ask(live, "query", query=wrong)["result"],
             "no alert about backups, and no unreadable metrics",
+            PATIENCE,
         )
 
     def test_no_certificate_of_a_control_plane_expires_unrenewed(self, live: Live) -> None:
@@ -184,7 +187,7 @@ class TestMonitoring:
             )
             return bool(json.loads(text))
 
-        until(there, "Watchdog at Alertmanager")
+        until(there, "Watchdog at Alertmanager", PATIENCE)
 
 
 class TestGrafana:
@@ -217,7 +220,7 @@ class TestGrafana:
             return True
 
         # A sidecar loads them after Grafana has started.
-        until(there, "the dashboards")
+        until(there, "the dashboards", PATIENCE)
 
         def all_have_data() -> bool:
             empty = [
@@ -389,7 +392,7 @@ class TestHeadlamp:
             with opener.open(request, timeout=5) as answer:
                 return "Headlamp" in answer.read().decode()
 
-        until(answered, "its page by its host name")
+        until(answered, "its page by its host name", PATIENCE)
 
 
 class TestLogging:
@@ -415,7 +418,7 @@ class TestLogging:
             found[:] = self.ask(live, f'"{words}" kubernetes.pod_name:talker')
             return bool(found)
 
-        until(there, "the log of a pod")
+        until(there, "the log of a pod", PATIENCE)
         [line] = found
         assert line["_msg"] == words
         assert line["kubernetes.namespace_name"] == live.namespace
@@ -430,7 +433,7 @@ class TestLogging:
             assert nodes <= hosts, nodes - hosts
             return True
 
-        until(all_there, "the journal of every node")
+        until(all_there, "the journal of every node", PATIENCE)
 
 
 def test_kured_runs_on_every_node_it_is_meant_for(live: Live) -> None:

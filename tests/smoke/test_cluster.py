@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.smoke.live import Live, claim, mounting, pod, service, until
+from lab.until import until
+from tests.smoke.live import PATIENCE, Live, claim, mounting, pod, service
 
 DENY = {
     "apiVersion": "networking.k8s.io/v1",
@@ -71,4 +72,4 @@ def test_a_volume_outlives_its_pod(live: Live) -> None:
 def test_kubectl_top_has_metrics(live: Live) -> None:
     if not live.get("apiservices", "--field-selector=metadata.name=v1beta1.metrics.k8s.io"):
         pytest.skip("metrics-server is not installed")
-    until(lambda: live.kubectl("top", "nodes"), "metrics")
+    until(lambda: live.kubectl("top", "nodes"), "metrics", PATIENCE)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.poll import Poll
-from tests.smoke.live import until
+from lab.poll import Poll
+from lab.until import until
 
 
 class Ready(http.server.BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import Cluster, left_in_project
+from lab.cluster import Cluster, left_in_project
 
 
 @pytest.fixture(scope="package")

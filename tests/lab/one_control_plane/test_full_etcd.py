@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
+from lab.until import until
 from tests.runbooks import runbook
-from tests.smoke.live import until
 
 CONTROL_PLANE = "one-control-plane-0"
 QUOTA = 64 * 2**20

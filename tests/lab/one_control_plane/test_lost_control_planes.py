@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import UP, Cluster, run
+from lab.cluster import UP, Cluster, run
 
 CONTROL_PLANE, WORKER = "one-control-plane-0", "one-worker-0"
 

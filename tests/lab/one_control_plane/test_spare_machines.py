@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lab import settings
+from lab.cluster import Cluster, openstack
 from lab.image import glance, node, versions
-from tests.lab.cluster import Cluster, openstack
 from tests.lab.ready_nodes import fewest, ready_nodes
 
 

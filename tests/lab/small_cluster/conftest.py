@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab import image, settings
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 

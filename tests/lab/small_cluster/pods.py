@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 
 CLAIM = """
 apiVersion: v1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 
 
 def test_every_node_is_ready(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ import json
 
 import yaml
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
 
 
 def user_data(cluster: Cluster) -> dict[str, str]:

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from lab.cluster import UP, Cluster
 from lab.errors import LabError
-from tests.lab.cluster import UP, Cluster
 
 SCRIPT = "/usr/local/lib/openstack-kubernetes/current/worker/worker.sh"
 # What root on a worker puts in the place of its script: it says that the machine is new, restarts

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 
-from tests.lab.cluster import Cluster
+from lab.cluster import Cluster
+from lab.until import until
 from tests.lab.small_cluster.pods import execute, metadata, start_sleeper
-from tests.smoke.live import until
 
 WEB_PORT, DNS_PORT, HOST_PORT = 31080, 31053, 18080
 # The image has no server for UDP, so the cluster's own name servers are the other Service.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.lab.cluster import Cluster, openstack, run
+from lab.cluster import Cluster, openstack, run
+from lab.until import until
 from tests.lab.small_cluster.pods import CLAIM, execute, metadata
-from tests.smoke.live import until
 
 
 def boots(cluster: Cluster) -> dict[str, str]:

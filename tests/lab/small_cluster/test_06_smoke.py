@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.lab.cluster import Cluster, run
+from lab.cluster import Cluster, run
 
 
 def test_the_smoke_tests_pass(cluster: Cluster) -> None:

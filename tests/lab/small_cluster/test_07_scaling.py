@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.lab.cluster import Cluster, openstack
+from lab.cluster import Cluster, openstack
 from tests.lab.traffic import repeated
 
 # What of kured a drain looks at.

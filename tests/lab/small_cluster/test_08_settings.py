@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lab import settings
+from lab.cluster import UP, Cluster
 from lab.errors import LabError
-from tests.lab.cluster import UP, Cluster
+from lab.until import until
 from tests.lab.small_cluster.pods import start_sleeper
-from tests.smoke.live import until
 
 
 def mebibytes(cluster: Cluster, node: str, kind: str) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from addons import kured
 from config.models.addons import Kured
-from tests.lab.cluster import Cluster
-from tests.smoke.live import until
+from lab.cluster import Cluster
+from lab.until import until
 
 
 def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) -> None:

@@ -7,9 +7,9 @@ import json
 import threading
 from typing import Self
 
-from tests.lab.cluster import Cluster, openstack, run
+from lab.cluster import Cluster, openstack, run
+from lab.until import until
 from tests.lab.small_cluster.pods import execute
-from tests.smoke.live import until
 
 # Every line says which pod wrote it, and when.
 COUNTER = """

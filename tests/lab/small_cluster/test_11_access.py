@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from tests.lab.cluster import Cluster, run
+from lab.cluster import Cluster, run
 from tests.lab.kubeconfigs import may_do_everything
 from tests.lab.small_cluster.pods import SLEEPER
 

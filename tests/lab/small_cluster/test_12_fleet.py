@@ -13,11 +13,11 @@ import pytest
 
 from lab import image, settings
 from lab.backend import STACKS
+from lab.cluster import Cluster, openstack, run
 from lab.errors import LabError
 from lab.stack import PROJECT_NAME
-from tests.lab.cluster import Cluster, openstack, run
+from lab.until import until
 from tests.lab.kubeconfigs import may_do_everything
-from tests.smoke.live import until
 
 
 def in_the_list(cluster: Cluster, *options: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import yaml
 
 from commands.private_file import write_private
 from lab.cloud import layout
-from tests.lab.cluster import Cluster, openstack, run
+from lab.cluster import Cluster, openstack, run
+from lab.until import until
 from tests.lab.kubeconfigs import copied, may_do_everything
 from tests.lab.small_cluster.pods import CLAIM
-from tests.smoke.live import until
 
 
 def test_a_leaked_kubeconfig_is_refused_after_a_rotation(cluster: Cluster) -> None:

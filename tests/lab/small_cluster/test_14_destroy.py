@@ -8,10 +8,10 @@ import re
 import pytest
 
 from commands.cloud_cleanup import CSI_MARK
+from lab.cluster import Cluster, left_in_project, openstack, run
 from lab.errors import LabError
-from tests.lab.cluster import Cluster, left_in_project, openstack, run
+from lab.until import until
 from tests.lab.small_cluster.pods import CLAIM
-from tests.smoke.live import until
 
 
 def test_a_protected_cluster_is_not_destroyed(cluster: Cluster) -> None:

@@ -18,10 +18,10 @@ import yaml
 
 from commands.private_file import write_private
 from lab.cloud import inside, namespace
+from lab.last_update import LAST_UPDATE, changes
 from lab.paths import PROJECT
 from lab.stack import Stack
-from tests.lab.last_update import LAST_UPDATE, changes
-from tests.smoke.live import until
+from lab.until import until
 
 # Seconds of a command in the lab.
 LONGEST = 900

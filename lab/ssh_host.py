@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.smoke.live import until
+from lab.until import until
 
 PATIENCE = 120.0
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
