@@ -29,7 +29,8 @@ def from_nothing(made: Cluster, nodes: int, *flags: str) -> tuple[float, float]:
     The second figure comes from the Node objects: the update then still waits for the add-ons.
     """
     began = datetime.now(UTC)
-    up = seconds(lambda: made.up(*flags))
+    up = seconds(lambda: made.update(*flags))
+    made.stack.write_kubeconfig(made.kubeconfig)
     return up, until_ready(made.kubectl("get", "nodes", "-o", "json"), nodes, began)
 
 

@@ -12,7 +12,7 @@ from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from bench.inside import result_of
 from lab import cluster_size, image
-from lab.cluster import UP, Cluster, openstack
+from lab.cluster import Cluster, openstack
 from lab.console import step
 from lab.image import versions
 
@@ -47,7 +47,7 @@ def program(
 
     def no_op() -> float:
         with programs.Programs() as ran:
-            taken = seconds(lambda: made.stack.pulumi(*UP))
+            taken = seconds(made.update)
         unchanged(made)
         title = "pulumi up without changes"
         picture.draw(title, programs.COLUMNS, ran.bars(), pictures / "no-op.svg")
@@ -75,7 +75,7 @@ def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path)
     """Measure adding a worker, which must change nothing but that worker's server."""
     before = servers()
     flags = timeline.recorded(events)
-    taken = seconds(lambda: made.up(*flags, workerCount=workers + 1))
+    taken = seconds(lambda: made.update(*flags, workerCount=workers + 1))
     figures.add("one more worker", taken, at_most=ONE_MORE_SECONDS)
     picture.draw("one more worker", timeline.COLUMNS, timeline.bars(events))
     unchanged(made, "create")

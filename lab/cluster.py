@@ -38,10 +38,14 @@ class Cluster:
 
     def up(self, *flags: str, **settings: Any) -> dict[str, int]:
         """Run `pulumi up` with these keys changed; returns operation -> number of resources."""
-        self.stack.configure(settings)
-        self.stack.pulumi(*UP, *flags)
+        self.update(*flags, **settings)
         self.stack.write_kubeconfig(self.kubeconfig)
         return self.last_changes()
+
+    def update(self, *flags: str, **settings: Any) -> None:
+        """Run `pulumi up` with these keys changed and nothing else, which a bench can measure."""
+        self.stack.configure(settings)
+        self.stack.pulumi(*UP, *flags)
 
     @property
     def endpoint(self) -> str:

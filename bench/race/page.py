@@ -21,7 +21,10 @@ def publish(results: Mapping[str, Sequence[Run]], old: str, new: str) -> None:
 def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
     """Seconds with and without servers, the tools' use of the machine, the API in an upgrade."""
     figures = {contestant: medians(runs) for contestant, runs in results.items()}
-    seconds = [(what, *(_seconds(of.get(what)) for of in figures.values())) for what in STEPS]
+    seconds = [
+        (what, *(_seconds(figures[of].get(what)) + _succeeded(what, results[of]) for of in figures))
+        for what in STEPS
+    ]
     used = [(what, *(_used(of.get(what)) for of in figures.values())) for what in STEPS]
     upgrades = [
         f"- {contestant}: {of[UPGRADE].silence:.1f} s of silence at most, "
@@ -69,6 +72,12 @@ def _seconds(step: Step | None) -> str:
     if step is None:
         return "-"
     return f"{step.seconds:.0f} ({step.seconds + step.servers:.0f})"
+
+
+def _succeeded(what: str, runs: Sequence[Run]) -> str:
+    """How many runs the figure is of, if a run failed before the step was done."""
+    count = sum(what in run.steps for run in runs)
+    return f", {count} of {len(runs)} runs" if 0 < count < len(runs) else ""
 
 
 def _used(step: Step | None) -> str:

@@ -10,7 +10,7 @@ from bench.cluster import cilium, until_ready
 from bench.race import step
 from bench.race.step import Step, measured
 from lab import settings
-from lab.cluster import UP, Cluster, openstack, run
+from lab.cluster import Cluster, openstack, run
 from lab.poll import Poll
 
 NAME = "race"
@@ -27,18 +27,21 @@ def race(done: dict[str, Step], image: str, old: str, new: str, manifests: Path)
     try:
         began = datetime.now(UTC)
         # `pulumi up`. It also waits for the add-ons, which the others do not have.
-        created = measured(lambda: made.up(kubernetesVersion=old), by_hand=1)
+        created = measured(lambda: made.update(kubernetesVersion=old), by_hand=1)
+        made.stack.write_kubeconfig(made.kubeconfig)
         nodes = made.kubectl("get", "nodes", "-o", "json")
         ready = until_ready(nodes, CONTROL_PLANES + WORKERS, began)
         done[step.CREATE] = dataclasses.replace(created, seconds=ready)
         cilium(made, manifests)
         # `pulumi config set`, `pulumi up`
-        done[step.ONE_MORE_WORKER] = measured(lambda: made.up(workerCount=WORKERS + 1), by_hand=2)
-        done[step.NO_CHANGE] = measured(lambda: made.stack.pulumi(*UP), by_hand=1)
+        done[step.ONE_MORE_WORKER] = measured(
+            lambda: made.update(workerCount=WORKERS + 1), by_hand=2
+        )
+        done[step.NO_CHANGE] = measured(made.update, by_hand=1)
         run("openstack", "server", "delete", "--wait", _server(LOST))
-        done[step.LOST_CONTROL_PLANE] = measured(lambda: made.up("--refresh"), by_hand=1)
+        done[step.LOST_CONTROL_PLANE] = measured(lambda: made.update("--refresh"), by_hand=1)
         with Poll(made.endpoint) as poll:
-            upgraded = measured(lambda: made.up(kubernetesVersion=new), by_hand=2)
+            upgraded = measured(lambda: made.update(kubernetesVersion=new), by_hand=2)
         done[step.UPGRADE] = dataclasses.replace(upgraded, failed=poll.failed, silence=poll.longest)
     finally:
         made.destroy()

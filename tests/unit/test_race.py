@@ -79,7 +79,7 @@ def test_a_median_is_of_the_runs_that_have_the_step() -> None:
     }
 
 
-def test_the_page_shows_seconds_with_and_without_servers_and_what_was_not_run() -> None:
+def test_the_page_shows_seconds_with_and_without_servers_and_what_failed_or_was_not_run() -> None:
     known = {
         "openstack-kubernetes": [
             run({CREATE: step(120), UPGRADE: step(300, failed=0, silence=0.4)}),
@@ -90,8 +90,8 @@ def test_the_page_shows_seconds_with_and_without_servers_and_what_was_not_run() 
     lines = page.text(known, "v1.35.4", "v1.36.3").splitlines()
     assert "| openstack-kubernetes | 1a2b3c4 | 2 | 2026-11-25 to 2026-11-27 | 0.1, 1.3 |" in lines
     assert "| kubespray | 1a2b3c4 | 1 | 2026-11-25 | 0.1 |" in lines
-    assert f"| {CREATE} | 120 (120) | 800 (827) |" in lines
-    assert f"| {UPGRADE} | 300 (300) | - |" in lines
+    assert f"| {CREATE} | 120 (120), 1 of 2 runs | 800 (827) |" in lines
+    assert f"| {UPGRADE} | 300 (300), 1 of 2 runs | - |" in lines
     assert f"| {CREATE} | 240 s, 100 MiB, 1 | 1600 s, 100 MiB, 1 |" in lines
     assert "- openstack-kubernetes: 0.4 s of silence at most, failed polls: 0" in lines
     assert not any(line.startswith("- kubespray") for line in lines)
