@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 
 from lab.errors import LabError
@@ -39,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         module.configure(command)
         command.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
+    # As Ctrl-C: what a command has begun, such as a stopped database, is put right before it ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return int(parsed.run(parsed))
     except LabError as error:
