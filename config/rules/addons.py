@@ -1,6 +1,7 @@
 """Rules for add-ons and backups: where they run, how requests reach them, where data goes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic.alias_generators import to_camel
 
@@ -58,15 +59,9 @@ def _add_ons_have_workers(cluster: Cluster) -> Iterator[Fault]:
     problem = "and this cluster has none; set workerCount to 1 or more"
     if any(pool.count or pool.machines for pool in cluster.pools):
         problem = "and taints keep pods out of all of them; add a pool without taints"
-    for attribute in _ON_WORKERS:
-        add_on = getattr(cluster.addons, attribute)
-        # A chart's values may let its pods onto control planes.
-        if add_on.enabled and not getattr(add_on, "values", None):
-            yield Fault(
-                f"addons.{to_camel(attribute)}.enabled",
-                True,
-                f"its pods run on workers, {problem}",
-            )
+    # A chart's values may let its pods onto control planes.
+    for key, _ in _without_values(cluster, _ON_WORKERS):
+        yield Fault(f"{key}.enabled", True, f"its pods run on workers, {problem}")
 
 
 @rule("addons")
@@ -75,14 +70,20 @@ def _volumes_have_a_storage_class(cluster: Cluster) -> Iterator[Fault]:
     # Without Cinder CSI, something else brings the default class.
     if not csi.enabled or any(each.default for each in csi.storage_classes):
         return
-    for attribute in _WITH_VOLUMES:
-        add_on = getattr(cluster.addons, attribute)
-        # A chart's values may name a class, or do without a volume.
-        if add_on.enabled and add_on.storage_class is None and not getattr(add_on, "values", None):
-            key = f"addons.{to_camel(attribute)}"
+    # A chart's values may name a class, or do without a volume.
+    for key, add_on in _without_values(cluster, _WITH_VOLUMES):
+        if add_on.storage_class is None:
             yield Fault(
                 f"{key}.enabled",
                 True,
                 "its volume would never be created, because none of addons.cinderCsi.storageClasses"
                 f" has default: true; set that, or {key}.storageClass",
             )
+
+
+def _without_values(cluster: Cluster, attributes: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Key and model of those that are enabled and run with the program's own chart values."""
+    for attribute in attributes:
+        add_on = getattr(cluster.addons, attribute)
+        if add_on.enabled and not getattr(add_on, "values", None):
+            yield f"addons.{to_camel(attribute)}", add_on
