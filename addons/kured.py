@@ -8,6 +8,7 @@ import pulumi
 import versions
 from addons.chart import Chart
 from addons.installer import Installer
+from addons.monitoring import PROMETHEUS_URL
 from addons.monitoring.alerts import (
     FLEET_ALERTS,
     GATEWAY_REBOOT_OVERDUE,
@@ -68,9 +69,7 @@ def _sentinel(control_planes: Sequence[str]) -> str:
     )
 
 
-def values(
-    settings: Kured, *, control_planes: Sequence[str], prometheus_url: str | None
-) -> dict[str, Any]:
+def values(settings: Kured, *, control_planes: Sequence[str], monitored: bool) -> dict[str, Any]:
     """Return values with the maintenance window and, with monitoring, the alerts to wait for.
 
     With or without it, a node reboots only while every control plane is ready.
@@ -78,9 +77,8 @@ def values(
     Args:
         settings: those of the user.
         control_planes: their addresses.
-        prometheus_url: None without monitoring.
+        monitored: whether Prometheus runs in the cluster.
     """
-    monitored = prometheus_url is not None
     configuration: dict[str, Any] = {
         "rebootDays": list(settings.days),
         "startTime": settings.start_time,
@@ -96,7 +94,7 @@ def values(
     }
     if monitored:
         configuration |= {
-            "prometheusUrl": prometheus_url,
+            "prometheusUrl": PROMETHEUS_URL,
             "alertFilterRegexp": f"^({'|'.join(_IGNORED_ALERTS)})$",
             "alertFiringOnly": True,
         }
@@ -114,7 +112,6 @@ def install(
     settings: Kured,
     *,
     control_planes: Sequence[str],
-    prometheus_url: str | None,
     after: Sequence[pulumi.Resource],
 ) -> pulumi.Resource:
     """Install kured in its own namespace."""
@@ -125,7 +122,7 @@ def install(
     return installer.chart(
         CHART,
         namespace=NAMESPACE,
-        values=values(settings, control_planes=control_planes, prometheus_url=prometheus_url),
+        values=values(settings, control_planes=control_planes, monitored=installer.monitored),
         overrides=settings.values,
         after=[*after, namespace],
     )

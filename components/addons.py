@@ -219,12 +219,10 @@ class Addons(pulumi.ComponentResource):
         if settings.operator.enabled:
             operator.install(installer, settings.operator, after=after_monitoring)
         if settings.kured.enabled:
-            prometheus = monitoring.PROMETHEUS_URL if installer.monitored else None
             kured.install(
                 installer,
                 settings.kured,
                 control_planes=[str(address) for address in cluster.control_plane_addresses],
-                prometheus_url=prometheus,
                 after=after_monitoring,
             )
 

@@ -12,7 +12,7 @@ def test_no_node_reboots_while_a_control_plane_is_not_ready(cluster: Cluster) ->
     control_plane, worker = "small-control-plane-0", "small-worker-0"
     addresses = cluster.addresses()
     values = kured.values(
-        Kured(enabled=True), control_planes=[addresses[control_plane]], prometheus_url=None
+        Kured(enabled=True), control_planes=[addresses[control_plane]], monitored=False
     )
     # As kured runs it, in the namespaces of the host.
     command = f"sudo {values['configuration']['rebootSentinelCommand']} && echo yes || echo no"
