@@ -1,6 +1,7 @@
 """The resources and limits of the cloud, as far as a cluster's configuration needs it.
 
-None, or a missing key, means that the cloud did not answer; the checks then accept anything.
+None means that the cloud did not answer; the checks then accept anything. What the cluster has
+already may also be empty then.
 """
 
 from collections.abc import Mapping
@@ -53,6 +54,8 @@ class CloudNetwork:
     external: bool = False
     foreign: bool = False
     """True if it belongs to another project."""
+    port_security: bool = True
+    """False if its ports can have no security groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +69,18 @@ class Subnet:
     router: IPv4Address | None = None
     pools: tuple[tuple[IPv4Address, IPv4Address], ...] = ()
     """First and last address of each allocation pool."""
-    routed: bool | None = None
-    """True if a router of Neutron has an interface in it; None in a network of another project,
-    whose ports this one does not see."""
+    routers: frozenset[str] | None = None
+    """IDs of the routers that have an interface in it; None in a network of another project, whose
+    ports this one does not see."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router:
+    """A router of this project."""
+
+    id: str
+    name: str
+    external_network_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +124,8 @@ class Facts:
     unavailable_zones: frozenset[str] = frozenset()
     """Those of the zones whose hypervisors are all disabled, such as for maintenance."""
     volume_types: frozenset[str] | None = None
+    volume_zones: frozenset[str] | None = None
+    """Those of Cinder, which may have other names than Nova's."""
     networks: tuple[CloudNetwork, ...] | None = None
     subnets: tuple[Subnet, ...] | None = None
     """All IPv4 subnets, when an existing network is to be used."""
@@ -119,19 +133,20 @@ class Facts:
     dns_zones: frozenset[str] | None = None
     services: frozenset[str] | None = None
     """The optional services that the catalog lists."""
+    restricted_login: str | None = None
+    """The setting that an application credential comes from which cannot create another one."""
     limits: Mapping[str, Limit] = field(default_factory=dict)
     """By the names in `cloud.quotas.needs`."""
 
     servers: tuple[Server, ...] = ()
-    ports: tuple[Port, ...] = ()
+    ports: tuple[Port, ...] | None = None
     volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of this project's volumes, by their names."""
     types_of_volumes: Mapping[str, str] = field(default_factory=dict)
     volumes_in_error: frozenset[str] = frozenset()
     boot_volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of the volumes that servers boot from, by the servers' IDs."""
-    routers: frozenset[str] = frozenset()
-    """Names of this project's routers."""
+    routers: tuple[Router, ...] | None = None
     security_groups: Mapping[str, int] = field(default_factory=dict)
     """Number of rules, by the group's name."""
     server_groups: frozenset[str] = frozenset()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import yaml
 
+from cloud.login_method import KNOWN, method, used
 from config.errors import MISSING, ConfigError, Fault, nearest
 
 if TYPE_CHECKING:
@@ -131,21 +132,15 @@ def login(config: Lookup | None = None, environment: Mapping[str, str] | None = 
 
     auth = found(_AUTH)
     default = find(*_DEFAULT_DOMAIN) or "default"
-    if "application_credential_secret" in auth:
-        kind = "v3applicationcredential"
-    elif "token" in auth:
-        kind = "v3token"
-    else:
-        kind = "v3password"
-        if "username" in auth and not {"user_domain_id", "user_domain_name"} & auth.keys():
-            auth |= _domain("user", auth, default)
-    if "project_name" in auth and not {"project_domain_id", "project_domain_name"} & auth.keys():
-        auth |= _domain("project", auth, default)
+    for name, of in (("username", "user"), ("project_name", "project")):
+        if name in auth and not {f"{of}_domain_id", f"{of}_domain_name"} & auth.keys():
+            auth |= _domain(of, auth, default)
+    chosen = method(auth)
     url = auth.get("auth_url")
     return CloudLogin(
         key="openstack:authUrl",
         value=str(url) if url else None,
-        settings={"auth_type": kind, "auth": auth, **other},
+        settings={"auth_type": chosen, "auth": used(auth, chosen), **other},
         files=files,
     )
 
@@ -209,7 +204,7 @@ def resolve(login: CloudLogin) -> CloudRegion:
             is set, or a certificate or its key cannot be read.
     """
     # The import takes half a second, which the tests need not spend.
-    from keystoneauth1.exceptions import MissingRequiredOptions
+    from keystoneauth1.exceptions import AuthPluginException
     from openstack.config import OpenStackConfig
     from openstack.config.loader import CONFIG_FILES, SECURE_FILES
     from openstack.exceptions import ConfigException
@@ -241,18 +236,18 @@ def resolve(login: CloudLogin) -> CloudRegion:
         hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(clouds) or 'none'}"
         fault = Fault(login.key, login.value, f"no such entry in clouds.yaml; {hint}")
         raise ConfigError([fault])
-    settings = dict(login.settings)
     if login.from_file:
-        settings["auth"] = _from_environment(login, known.cloud_config["clouds"][login.value])
+        _complete(login, known.cloud_config["clouds"][login.value])
     try:
         found = known.get_one(
             api_timeout=_REQUEST_SECONDS,
             retriable_status_codes=list(_BUSY),
             status_code_retries=_RETRIES,
             connect_retries=_CONNECT_RETRIES,
-            **settings,
+            **login.settings,
         )
-    except (ConfigException, MissingRequiredOptions) as error:
+    # A TypeError: the method cannot use one of the settings.
+    except (ConfigException, AuthPluginException, TypeError) as error:
         fault = Fault(login.key, login.value, f"cannot be used: {error}")
         raise ConfigError([fault]) from None
     if login.from_file and not found.get_auth_args().get("auth_url"):
@@ -260,6 +255,19 @@ def resolve(login: CloudLogin) -> CloudRegion:
     if faults := list(_unreadable(login, found.config)):
         raise ConfigError(faults)
     return found
+
+
+def _complete(login: CloudLogin, entry: dict[str, Any]) -> None:
+    """Change an entry of clouds.yaml to what the provider makes of it."""
+    auth = {**(entry.get("auth") or {}), **_from_environment(login, entry)}
+    if entry.get("auth_type") in KNOWN and "profile" not in entry:
+        entry["auth_type"] = method(auth)
+        auth = used(auth, entry["auth_type"])
+    entry["auth"] = auth
+    if "region_name" in login.settings:
+        # openstacksdk would accept only those of the entry.
+        entry.pop("regions", None)
+        entry["region_name"] = login.settings["region_name"]
 
 
 def _unreadable(login: CloudLogin, settings: Mapping[str, Any]) -> Iterator[Fault]:

@@ -65,7 +65,7 @@ def _volumes(
 def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dict[str, int]:
     name = cluster.cluster_name
     groups = {f"{name}-{group}" for group in GROUPS}
-    there = {port.name for port in facts.ports}
+    there = {port.name for port in facts.ports or ()}
     ports = len(({*planned, cluster.vip_name}) - there)
     own_network = cluster.existing_network is None
     new_network = own_network and not any(n.name == name for n in facts.networks or ())
@@ -78,7 +78,7 @@ def _network(cluster: Cluster, facts: Facts, planned: Mapping[str, Role]) -> dic
         "ports": ports + (_PORTS_OF_A_NEW_NETWORK if new_network else 0),
         "networks": int(new_network),
         "subnets": int(new_network),
-        "routers": int(own_network and name not in facts.routers),
+        "routers": int(own_network and all(router.name != name for router in facts.routers or ())),
         "floatingIps": int(not has_address),
         "securityGroups": len(groups - facts.security_groups.keys()),
         "securityGroupRules": max(

@@ -19,7 +19,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """
     if not is_new(cluster, facts):
         return
-    others = {port.name: found for port in facts.ports if (found := _noted(port, "hostCidr"))}
+    others = {port.name: found for port in facts.ports or () if (found := _noted(port, "hostCidr"))}
     for vip_name, network in others.items():
         if network.overlaps(cluster.host_cidr):
             yield Fault(
@@ -42,7 +42,7 @@ def _addresses_of_pods(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     named = (each for each in facts.subnets or () if each.name == wanted.subnet)
     # Workers have addresses anywhere in it.
     ours = next((each.cidr for each in named if each.network_id in shared), cluster.host_cidr)
-    for port in facts.ports:
+    for port in facts.ports or ():
         for key in ("podCidr", "serviceCidr"):
             network = _noted(port, key)
             if port.network_id in shared and network and network.overlaps(ours):
@@ -55,8 +55,11 @@ def _addresses_of_pods(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def is_new(cluster: Cluster, facts: Facts) -> bool:
-    """True until the port of its VIP is there, one of the first resources of a cluster."""
-    return all(port.name != cluster.vip_name for port in facts.ports)
+    """True until the port of its VIP is there, one of the first resources of a cluster.
+
+    A cluster whose ports the cloud does not tell may be running.
+    """
+    return facts.ports is not None and all(port.name != cluster.vip_name for port in facts.ports)
 
 
 def of_this_name(cluster: Cluster, facts: Facts) -> frozenset[str]:

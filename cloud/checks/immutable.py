@@ -16,7 +16,7 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _immutable_settings(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    for port in facts.ports:
+    for port in facts.ports or ():
         if port.name != cluster.vip_name:
             continue
         yield from immutable.faults(port.immutable_settings, cluster.immutable_settings)

@@ -68,7 +68,16 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     names = {network.name for network in facts.networks}
     yield from unknown("existingNetwork.network", wanted.network, names, "network")
     yield from ambiguous("existingNetwork.network", wanted.network, len(networks), "networks")
-    if len(networks) != 1 or facts.subnets is None:
+    if len(networks) != 1:
+        return
+    if not networks[0].port_security:
+        yield Fault(
+            "existingNetwork.network",
+            wanted.network,
+            "has no port security, and without it Neutron refuses security groups and the move of "
+            "the VIP; enable it (`openstack network set --enable-port-security`)",
+        )
+    if facts.subnets is None:
         return
     subnets = [s for s in facts.subnets if s.network_id == networks[0].id]
     count = sum(subnet.name == wanted.subnet for subnet in subnets)
@@ -84,14 +93,28 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         if each.name == wanted.subnet or is_new(cluster, facts):
             yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
-        if subnet.routed is False:
-            yield Fault(
-                "existingNetwork.subnet",
-                wanted.subnet,
-                "has no router, so no floating IP can lead into it; connect it to "
-                f"{cluster.external_network} (`openstack router add subnet`)",
-            )
+        yield from _is_routed(subnet, cluster, facts)
         yield from _addresses_are_free(subnet, cluster, facts)
+
+
+def _is_routed(subnet: Subnet, cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    """A subnet that no router connects to the network of the floating IPs."""
+    routers = {router.id: router.external_network_id for router in facts.routers or ()}
+    # Those of other projects may lead anywhere.
+    if subnet.routers is None or not subnet.routers <= routers.keys():
+        return
+    reached = {facts.network_names.get(routers[each] or "") for each in subnet.routers}
+    wanted = cluster.external_network
+    if wanted in reached:
+        return
+    instead = ", ".join(sorted(name for name in reached if name))
+    yield Fault(
+        "existingNetwork.subnet",
+        subnet.name,
+        f"has no router to {wanted}{instead and f', only to {instead}'}, so no floating IP of it "
+        "can lead into the subnet; connect it (`openstack router add subnet`, `openstack router "
+        "set --external-gateway`)",
+    )
 
 
 def _pods_have_other_addresses(subnet: Subnet, cluster: Cluster) -> Iterator[Fault]:
@@ -132,7 +155,7 @@ def _addresses_are_free(subnet: Subnet, cluster: Cluster, facts: Facts) -> Itera
         )
     holders = {
         address: port.name or "a port without a name"
-        for port in facts.ports
+        for port in facts.ports or ()
         if port.network_id == subnet.network_id
         for address in port.addresses
     }

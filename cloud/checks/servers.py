@@ -34,6 +34,11 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         if each.volume_type:
             key = f"addons.cinderCsi.storageClasses[{index}].volumeType"
             yield from unknown(key, each.volume_type, facts.volume_types, "volume type")
+        if each.availability_zone:
+            key = f"addons.cinderCsi.storageClasses[{index}].availabilityZone"
+            yield from unknown(
+                key, each.availability_zone, facts.volume_zones, "availability zone of volumes"
+            )
 
 
 def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fault]:
@@ -51,6 +56,13 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
     elif len(named) > 1 and servers.volume is None:
         yield from ambiguous(image_key, servers.image, len(named), "images")
     flavor = (flavors or {}).get(servers.flavor)
+    if flavor and flavor.disk == 0 and servers.volume is None:
+        yield Fault(
+            flavor_key,
+            flavor.name,
+            "has no disk, and most clouds let only an administrator boot from its image; choose "
+            f"another flavor, or set {role.path}.volume",
+        )
     if flavor and role.path == "controlPlane":
         yield from _fits_kubeadm(cluster, flavor_key, flavor)
     if flavor and len(images) == 1:
@@ -82,7 +94,7 @@ def _fits_image(role: Role, flavor_key: str, flavor: Flavor, image: Image) -> It
             f"{image.least_memory}; choose a larger flavor",
         )
     volume = role.servers.volume
-    if volume is None and flavor.disk < image.least_disk:
+    if volume is None and 0 < flavor.disk < image.least_disk:
         yield Fault(
             flavor_key,
             flavor.name,
@@ -120,7 +132,7 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     for server in facts.servers:
         if server.error is not None and server.name in planned:
             role = planned[server.name]
-            why = server.error.rstrip(".") or "Nova does not say why"
+            why = server.error.rstrip(". ") or "Nova does not say why"
             # Not a fault: it would stop the very run that replaces the server.
             yield (
                 f"the server {server.name} is in ERROR: {why}. "

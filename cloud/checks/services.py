@@ -1,16 +1,17 @@
-"""Services that not every cloud has: DNS, block storage, load balancers."""
+"""Services that not every cloud has (DNS, block storage, load balancers), and the login."""
 
 from collections.abc import Iterator
 
 from cloud.checks.names import unknown
 from cloud.facts import Facts
 from cloud.roles import roles
-from config.errors import Fault
+from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 
 
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    """Settings that need a service which the cloud does not have."""
+    """Settings that need a service which the cloud does not have, or a right of the login."""
+    yield from _login(cluster, facts)
     services = facts.services
     if cluster.dns is not None:
         zone = cluster.dns.zone
@@ -33,3 +34,15 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     if cluster.addons.octavia and "load-balancer" not in services:
         problem = "the cloud has no load balancers (Octavia); set it to gateway"
         yield Fault("addons.loadBalancer", "octavia", problem)
+
+
+def _login(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    addons = cluster.addons
+    logs_in = addons.cloud_controller_manager.enabled or addons.cinder_csi.enabled
+    if logs_in and facts.restricted_login:
+        yield Fault(
+            facts.restricted_login,
+            MISSING,
+            "its application credential is restricted, so it cannot create the one that the "
+            "cluster's own controllers log in with; use one that was created with --unrestricted",
+        )

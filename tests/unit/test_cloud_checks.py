@@ -1,5 +1,6 @@
 """Messages to a user whose cloud cannot host the configuration."""
 
+import json
 import os
 import random
 import time
@@ -25,12 +26,15 @@ from cloud.facts import (
     Image,
     Limit,
     Port,
+    Router,
     Server,
     Subnet,
 )
+from cloud.login import CloudLogin
 from cloud.query import query
 from cloud.quotas import needs
 from config import immutable
+from config.errors import ConfigError
 from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
@@ -58,6 +62,9 @@ CLOUD = Facts(
     subnets=(),
     floating_ips=(),
     services=SERVICES,
+    volume_zones=frozenset({"az-1"}),
+    ports=(),
+    routers=(),
 )
 FAST = {"name": "fast", "volumeType": "sdd"}
 
@@ -121,6 +128,14 @@ def test_what_the_cloud_does_not_answer_is_no_fault() -> None:
             "addons.cinderCsi.storageClasses[1].volumeType = sdd: no such volume type; did you me",
         ),
         (
+            {
+                "addons": {
+                    "cinderCsi": {"storageClasses": [{"name": "a", "availabilityZone": "az1"}]}
+                }
+            },
+            "addons.cinderCsi.storageClasses[0].availabilityZone = az1: no such availability zone",
+        ),
+        (
             {"worker": {"volume": {"size": 2}}},
             "worker.volume.size = 2: too small: the image debian-13 requires 3 GiB",
         ),
@@ -147,10 +162,20 @@ def test_a_fault_that_all_roles_share_is_reported_once() -> None:
 
 
 def test_an_image_must_fit_on_the_flavors_disk() -> None:
-    small = replace(CLOUD, flavors=(Flavor(name="m1.medium", cores=2, memory=256, disk=0),))
+    small = replace(CLOUD, flavors=(Flavor(name="m1.medium", cores=2, memory=256, disk=2),))
     lines = told(small, workerCount=0)
     assert "has 256 MiB of RAM, and the image debian-13 requires 512" in lines[0]
     assert "choose a larger flavor, or set gateway.volume" in lines[1]
+
+
+def test_a_flavor_without_a_disk_needs_a_volume() -> None:
+    """Nova's own policy lets only administrators boot from the image then."""
+    none = replace(CLOUD, flavors=(Flavor(name="m1.medium", cores=2, memory=4096, disk=0),))
+    volume = {"volume": {"size": 20}}
+    lines = told(none, gateway=volume, controlPlane=volume)
+    assert len(lines) == 1
+    assert lines[0].startswith("flavor = m1.medium: has no disk")
+    assert told(none, gateway=volume, controlPlane=volume, worker=volume) == []
 
 
 def test_a_control_plane_must_be_as_large_as_kubeadm_requires() -> None:
@@ -325,6 +350,78 @@ class TestOtherClusters:
         assert told(facts) == []
 
 
+def answering(monkeypatch: pytest.MonkeyPatch, **token: object) -> MagicMock:
+    """Make a cloud answer every question of `query`, and a login with this token."""
+    connection = MagicMock()
+    connection.image.images.return_value = []
+    state = json.dumps({"body": {"token": token}})
+    connection.session.auth.get_auth_state.return_value = state
+    # The package has a function of the module's name.
+    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+    return connection
+
+
+def test_a_restricted_credential_is_refused_before_a_server_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answering(monkeypatch, application_credential={"id": "1", "restricted": True})
+    login = CloudLogin(key="openstack:cloud", value="mine", settings={})
+    facts = replace(CLOUD, restricted_login=query(login, cluster(), warn=print).restricted_login)
+    [line] = told(facts)
+    assert line.startswith("openstack:cloud: its application credential is restricted")
+    no_login = {"cloudControllerManager": {"enabled": False}, "cinderCsi": {"enabled": False}}
+    assert told(facts, addons=no_login) == []
+    answering(monkeypatch, application_credential={"id": "1", "restricted": False})
+    assert query(login, cluster(), warn=print).restricted_login is None
+
+
+def test_a_region_without_services_is_refused_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoints = [{"region": region} for region in ("west", "east", "east")]
+    connection = answering(monkeypatch, catalog=[{"endpoints": endpoints}])
+    connection.has_service.side_effect = lambda name: name == "image"
+    connection.config.get_region_name.return_value = "est"
+    connection.config.get_interface.return_value = "public"
+    with pytest.raises(ConfigError) as refused:
+        query(MagicMock(), cluster(), warn=print)
+    assert (
+        "openstack:region = est: the cloud has no compute or network service of the endpoint type "
+        "public there; its regions are east, west"
+    ) in str(refused.value)
+
+
+def test_one_refusal_costs_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of another stack's cluster of the same name, by its servers."""
+    connection = answering(monkeypatch)
+    server = SimpleNamespace(
+        name="demo-worker-0", id="1", status="ERROR", fault={"message": None},
+        flavor=SimpleNamespace(vcpus=2, ram=4096), metadata={"cluster": "demo-1a2b3c4d"},
+    )  # fmt: skip
+    connection.compute.servers.return_value = [server]
+    connection.compute.get_limits.side_effect = ForbiddenException("not allowed")
+    warned: list[str] = []
+    facts = query(MagicMock(), cluster(), warn=warned.append)
+    assert clusters.of_this_name(cluster(), facts) == {"demo-1a2b3c4d"}
+    [warning] = warned
+    assert warning.startswith("cloud checks: compute quota: not checked, because the cloud did ")
+    (broken,) = (line for line in warnings(cluster(), facts) if "is in ERROR" in line)
+    assert "Nova does not say why" in broken
+
+
+def test_a_cluster_whose_ports_are_not_told_is_not_taken_for_a_new_one() -> None:
+    """A subnet that came later overlaps with its pods, which cannot be helped any more."""
+    later = Subnet(id="l", name="later", network_id="2", cidr=IPv4Network("10.244.8.0/24"))
+    subnet = Subnet(id="s", name="tenant-v4", network_id="2", cidr=IPv4Network("192.168.0.0/24"))
+    facts = replace(CLOUD, subnets=(subnet, later))
+    keys = {
+        "hostCidr": "192.168.0.0/26",
+        "existingNetwork": {"network": "tenant", "subnet": "tenant-v4"},
+    }
+    assert told(facts, **keys)
+    assert told(replace(facts, ports=None), **keys) == []
+
+
 def test_a_cluster_of_the_same_name_is_known_by_the_mark_of_its_servers() -> None:
     marks = ("demo-1a2b3c4d", "demo-1a2b3c4d", "demo-eu-1a2b3c4d", "")
     servers = tuple(
@@ -337,26 +434,26 @@ def test_a_cluster_of_the_same_name_is_known_by_the_mark_of_its_servers() -> Non
 def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    connection = MagicMock()
+    connection = answering(monkeypatch)
     connection.network.ports.side_effect = error
-    connection.image.images.return_value = []
-    # The package has a function of the module's name.
-    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
     warned: list[str] = []
     facts = query(MagicMock(), cluster(), warn=warned.append)
-    about_ports = [line for line in warned if "no answer" in line]
-    assert len(about_ports) == 1
-    assert about_ports[0].startswith(
-        "cloud checks: ports, and the hostCidr of other clusters: not checked, because the cloud "
+    assert any(
+        line.startswith(
+            "cloud checks: ports, and the hostCidr of other clusters: not checked, because the "
+        )
+        for line in warned
     )
-    assert facts.ports == ()
+    assert facts.ports is None
     assert "image = debian-13: no such image" in "\n".join(map(str, faults(cluster(), facts)))
 
 
 @pytest.mark.parametrize(
     ("service", "call", "quotas"),
     [
-        ("network", "networks", {"networks", "routers", "securityGroups", "ports"}),
+        ("network", "networks", {"networks", "ports"}),
+        ("network", "routers", {"routers"}),
+        ("network", "security_groups", {"securityGroups", "securityGroupRules"}),
         ("network", "ports", {"ports", "floatingIps"}),
         ("compute", "server_groups", {"serverGroups"}),
     ],
@@ -364,9 +461,7 @@ def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(
 def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
     monkeypatch: pytest.MonkeyPatch, service: str, call: str, quotas: set[str]
 ) -> None:
-    connection = MagicMock()
-    connection.image.images.return_value = []
-    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
+    connection = answering(monkeypatch)
 
     def limits() -> set[str]:
         return set(query(MagicMock(), cluster(), warn=lambda _: None).limits)
@@ -476,7 +571,12 @@ class TestALivingCluster:
 
 
 class TestExistingNetwork:
-    def told(self, host_cidr: str = "192.168.0.0/26", **subnet: object) -> list[str]:
+    def told(
+        self,
+        facts: Mapping[str, Any] | None = None,
+        host_cidr: str = "192.168.0.0/26",
+        **subnet: object,
+    ) -> list[str]:
         known: Mapping[str, Any] = {
             "id": "s",
             "name": "tenant-v4",
@@ -486,30 +586,48 @@ class TestExistingNetwork:
             "pools": ((IPv4Address("192.168.0.64"), IPv4Address("192.168.0.254")),),
         }
         taken = Port(name="nas", addresses=frozenset({IPv4Address("192.168.0.74")}), network_id="2")
-        facts = replace(CLOUD, subnets=(Subnet(**{**known, **subnet}),), ports=(taken,))
+        cloud = replace(CLOUD, subnets=(Subnet(**{**known, **subnet}),), ports=(taken,))
+        cloud = replace(cloud, **(facts or {}))
         existing = {"network": "tenant", "subnet": "tenant-v4"}
-        return told(facts, hostCidr=host_cidr, existingNetwork=existing)
+        return told(cloud, hostCidr=host_cidr, existingNetwork=existing)
 
     def test_addresses_outside_of_the_allocation_pools_are_accepted(self) -> None:
         assert self.told() == []
 
-    def test_a_subnet_without_a_router_is_refused(self) -> None:
-        [line] = self.told(routed=False)
-        assert line.startswith("existingNetwork.subnet = tenant-v4: has no router")
-        assert self.told(routed=True) == []
+    def test_a_subnet_without_a_router_to_the_floating_ips_is_refused(self) -> None:
+        networks = (*(CLOUD.networks or ()), CloudNetwork(id="9", name="office", external=True))
+        leads_to = {"inside": None, "public": "1", "office": "9"}
+        routers = tuple(
+            Router(id=name, name=name, external_network_id=to) for name, to in leads_to.items()
+        )
+        facts: dict[str, Any] = {"networks": networks, "routers": routers}
+        for wrong in ([], ["inside"]):
+            [line] = self.told(facts, routers=frozenset(wrong))
+            assert line.startswith(
+                "existingNetwork.subnet = tenant-v4: has no router to public, so"
+            )
+        [line] = self.told(facts, routers=frozenset({"office"}))
+        assert "has no router to public, only to office, so no floating IP" in line
+        for right in ({"public"}, {"office", "public"}, {"that of another project"}):
+            assert self.told(facts, routers=frozenset(right)) == []
+
+    def test_a_network_without_port_security_is_refused(self) -> None:
+        network = CloudNetwork(id="2", name="tenant", port_security=False)
+        [line] = self.told({"networks": (*(CLOUD.networks or ())[:1], network)})
+        assert line.startswith("existingNetwork.network = tenant: has no port security")
 
     def test_the_machines_must_be_in_the_subnet(self) -> None:
         assert (
             "must lie in the subnet tenant-v4, which is 192.168.0.0/24"
-            in self.told("192.168.1.0/26")[0]
+            in self.told(host_cidr="192.168.1.0/26")[0]
         )
 
     def test_an_address_in_an_allocation_pool_is_refused(self) -> None:
-        lines = self.told("192.168.0.128/26")
+        lines = self.told(host_cidr="192.168.0.128/26")
         assert "the allocation pool 192.168.0.64-192.168.0.254 of tenant-v4 overlaps" in lines[0]
 
     def test_an_address_in_use_is_refused(self) -> None:
-        lines = self.told("192.168.0.64/26", pools=())
+        lines = self.told(host_cidr="192.168.0.64/26", pools=())
         assert "192.168.0.74 would be the address of demo-vip, but nas has it" in lines[0]
 
     def test_the_routers_address_is_refused(self) -> None:
@@ -521,10 +639,12 @@ class TestExistingNetwork:
         assert "existingNetwork.network = tennant: no such network; did you mean tenant?" in lines
 
     def test_pods_and_services_must_not_have_addresses_of_its_machines(self) -> None:
-        wide = {"cidr": IPv4Network("10.96.0.0/11"), "pools": (), "router": None}
-        (line,) = self.told("10.97.0.0/26", **wide)
+        wide: dict[str, Any] = {"cidr": IPv4Network("10.96.0.0/11"), "pools": (), "router": None}
+        (line,) = self.told(host_cidr="10.97.0.0/26", **wide)
         assert line.startswith("serviceCidr = 10.96.0.0/16: overlaps the subnet tenant-v4")
-        (line,) = self.told("10.240.0.0/26", **{**wide, "cidr": IPv4Network("10.240.0.0/12")})
+        (line,) = self.told(
+            host_cidr="10.240.0.0/26", **{**wide, "cidr": IPv4Network("10.240.0.0/12")}
+        )
         assert line.startswith("podCidr = 10.244.0.0/16: overlaps the subnet tenant-v4")
 
     def test_nor_those_of_another_subnet_of_its_network(self) -> None:
@@ -635,7 +755,7 @@ class TestQuotas:
             servers=self.there(*servers),
             ports=tuple(Port(name=name) for name in (*servers, "demo-vip")),
             networks=(*(CLOUD.networks or ()), CloudNetwork(id="3", name="demo")),
-            routers=frozenset({"demo"}),
+            routers=(Router(id="r", name="demo"),),
             floating_ips=(FloatingIp(address=IPv4Address("203.0.113.10"), port="demo-vip"),),
             security_groups={
                 f"demo-{g}": 99 for g in ("gateway", "node", "control-plane", "worker")
@@ -670,14 +790,12 @@ def test_the_volumes_that_servers_boot_from_are_known_by_the_servers(
             status="in-use",
         )  # fmt: skip
 
-    connection = MagicMock()
-    connection.image.images.return_value = []
+    connection = answering(monkeypatch)
     connection.block_storage.volumes.return_value = [
         volume("s", bootable=True),
         volume("s", bootable=False),
         volume("", bootable=True),
     ]
-    monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
     assert query(MagicMock(), cluster(), warn=lambda _: None).boot_volumes == {"s": 20}
 
 
@@ -692,13 +810,11 @@ class TestUnavailableZones:
         assert told(facts, **used) == []
 
     def test_nova_is_asked_for_all_of_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        connection = MagicMock()
-        connection.image.images.return_value = []
+        connection = answering(monkeypatch)
         connection.compute.availability_zones.return_value = [
             SimpleNamespace(name=name, state={"available": name == "az-1"})
             for name in ("az-1", "az-2")
         ]
-        monkeypatch.setattr(import_module("cloud.query"), "connect", lambda _: connection)
         facts = query(MagicMock(), cluster(), warn=lambda _: None)
         assert facts.zones == frozenset({"az-1", "az-2"})
         assert facts.unavailable_zones == {"az-2"}

@@ -51,6 +51,75 @@ def test_a_password_has_the_default_domain() -> None:
     assert (auth["user_domain_id"], auth["project_domain_id"]) == ("default", "default")
 
 
+CREDENTIAL = {"application_credential_id": "id", "application_credential_secret": "s"}
+USER = {"username": "u", "user_domain_name": "Corp"}
+PROJECT = {"project_id": "p"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "variables", "kind", "left"),
+    [
+        (CREDENTIAL, {}, "v3applicationcredential", CREDENTIAL),
+        ({**CREDENTIAL, **PROJECT}, {}, "v3applicationcredential", CREDENTIAL),
+        ({"token": "t", **PROJECT}, {}, "token", {"token": "t", **PROJECT}),
+        (
+            {**USER, **PROJECT, "password": "hunter2"},
+            {"OS_TOKEN": "t"},
+            "token",
+            {"token": "t", **PROJECT},
+        ),
+        (
+            {**USER, **PROJECT, "password": "hunter2"},
+            {},
+            "password",
+            {**USER, **PROJECT, "password": "hunter2"},
+        ),
+    ],
+    ids=["a credential", "and a project", "a token", "a token before a password", "a password"],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_the_method_follows_from_what_is_set_as_for_the_provider(
+    clouds: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, str],
+    variables: dict[str, str],
+    kind: str,
+    left: dict[str, str],
+    named: bool,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    address = {"auth_url": "https://a"}
+    if named:
+        clouds.write_text(json.dumps({"clouds": {"lab": {"auth": {**address, **entry}}}}))
+        found = resolve(login(keys(cloud="lab"), {}))
+    else:
+        variables |= {f"OS_{key.upper()}": value for key, value in (address | entry).items()}
+        found = resolve(login(keys(), variables))
+    assert found.config["auth_type"] == kind
+    assert found.get_auth_args() == {**address, **left}
+
+
+def test_a_credential_is_found_by_its_name_and_its_user() -> None:
+    credential = {"applicationCredentialName": "n", "applicationCredentialSecret": "s"}
+    given = keys(authUrl="https://a", userName="u", tenantName="t", **credential)
+    auth = resolve(login(given, {})).get_auth_args()
+    assert auth["user_domain_id"] == "default"
+    assert "project_name" not in auth
+
+
+def test_a_region_of_the_stack_comes_before_that_of_the_entry(clouds: Path) -> None:
+    found = resolve(login(keys(cloud="lab", region="two"), {}))
+    assert found.get_region_name() == "two"
+
+
+def test_a_login_that_no_method_takes_is_told(clouds: Path) -> None:
+    entry = '{auth_type: v3oidcclientcredentials, auth: {auth_url: "https://a", username: u}}'
+    clouds.write_text(f"clouds: {{lab: {entry}}}")
+    with pytest.raises(ConfigError, match=r"openstack:cloud = lab: cannot be used: "):
+        resolve(login(keys(cloud="lab"), {}))
+
+
 def test_a_domain_for_all_is_that_of_user_and_project() -> None:
     env = {"OS_AUTH_URL": "https://a", "OS_USERNAME": "u", "OS_PROJECT_NAME": "p"}
     auth = login(keys(domainName="Corp"), env).settings["auth"]
