@@ -6,7 +6,7 @@ from config.errors import Fault
 from config.models.cluster import Cluster
 
 # Importing a module registers its rules.
-from config.rules import addons, kubernetes, machines, networks  # noqa: F401
+from config.rules import addons, kubelet, kubernetes, machines, networks  # noqa: F401
 from config.rules.rule import RULES
 
 

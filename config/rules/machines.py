@@ -135,14 +135,17 @@ def _machines_have_names_of_their_own(cluster: Cluster) -> Iterator[Fault]:
         yield Fault(key, value, "another machine has this name; choose another name")
 
 
-@rule("hostCidr", "podCidr", "serviceCidr", "existingNetwork", "workerPools")
+@rule("hostCidr", "podCidr", "serviceCidr", "existingNetwork", "floatingIp", "workerPools")
 def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     for key, value in _repeated(cluster, "address", ()):
         yield Fault(key, value, "another machine has this address")
     of_pods = {"podCidr": cluster.pod_cidr, "serviceCidr": cluster.service_cidr}
+    nowhere = {IPv4Address(0), cluster.floating_ip}
+    if cluster.existing_network is None:
+        nowhere |= {cluster.host_cidr.network_address, cluster.host_cidr.broadcast_address}
     for path, machine in _machines(cluster):
         key, address = f"{path}.address", machine.address
-        if any(address in special for special in SPECIAL) or address.is_unspecified:
+        if address in nowhere or any(address in special for special in SPECIAL):
             yield Fault(key, address, "is no address of a machine")
         for network in (each for each, of in of_pods.items() if address in of):
             yield Fault(key, address, f"is in {network} ({of_pods[network]}); change one of them")

@@ -83,6 +83,20 @@ def _name_servers_are_distinct(cluster: Cluster) -> Iterator[Fault]:
             yield Fault(f"dnsNameservers[{index}]", server, "is there twice; remove one of them")
 
 
+@rule("dnsNameservers", "podCidr", "serviceCidr", "existingNetwork")
+def _name_servers_are_no_pods(cluster: Cluster) -> Iterator[Fault]:
+    servers = cluster.dns_nameservers if cluster.existing_network is None else ()
+    networks = {"podCidr": cluster.pod_cidr, "serviceCidr": cluster.service_cidr}
+    for index, server in enumerate(servers):
+        for key in (key for key, network in networks.items() if server in network):
+            yield Fault(
+                f"dnsNameservers[{index}]",
+                server,
+                f"is in {key} ({networks[key]}): no node reaches it any more once pods have a "
+                "network; change one of them",
+            )
+
+
 @rule("serviceCidr")
 def _service_cidr_has_a_fitting_size(cluster: Cluster) -> Iterator[Fault]:
     length = cluster.service_cidr.prefixlen

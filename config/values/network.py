@@ -87,5 +87,9 @@ MirrorUrl = Annotated[
     Url, matches(r"[^@]+//[^@/]+(/.*)?", "must not contain a user name or a password")
 ]
 HttpsUrl = Annotated[
-    Line, matches(r"https://[^/\s]+\S*", "must be a URL that starts with https://")
+    Line,
+    matches(
+        r"https://[^/\s@?#]+(/[^\s?#]*)?",
+        "must be a URL that starts with https://, without a user name, `?` and `#`",
+    ),
 ]

@@ -241,6 +241,24 @@ def test_configure_again_takes_the_clusters_kubelet_settings(worker: Machine) ->
     assert worker.called("systemctl restart kubelet")
 
 
+def test_a_kubelet_does_not_start_with_the_state_of_another_policy(worker: Machine) -> None:
+    joined(worker)
+    states = {"cpu": "none", "memory": "None"}
+    for manager, policy in states.items():
+        worker.place(f"var/lib/kubelet/{manager}_manager_state", f'{{"policyName":"{policy}"}}')
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    assert not worker.called("systemctl stop kubelet")
+    worker.answer(
+        "kubelet-config",
+        does="open(here + '/../root/var/lib/kubelet/config.yaml', 'w')"
+        ".write('cpuManagerPolicy: static\\n')",
+    )
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    worker.order("systemctl stop kubelet", "systemctl restart kubelet")
+    assert not worker.has("var/lib/kubelet/cpu_manager_state")
+    assert worker.has("var/lib/kubelet/memory_manager_state")
+
+
 def test_configure_waits_for_an_api_server_that_restarts(worker: Machine) -> None:
     joined(worker)
     worker.environment["RESTART_TIMEOUT"] = "20"

@@ -239,6 +239,27 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         ({"workerPools": [metal("10.96.0.1")]}, ".address = 10.96.0.1: is in serviceCidr (10.96.0"),
         ({"workerPools": [metal("127.0.0.1")]}, ".address = 127.0.0.1: is no address of a machine"),
         ({"workerPools": [metal("0.0.0.0")]}, ".address = 0.0.0.0: is no address of a machine"),
+        ({"workerPools": [metal("10.8.3.255")]}, ".address = 10.8.3.255: is no address of a mach"),
+        (
+            {"workerPools": [metal("203.0.113.9")], "floatingIp": "203.0.113.9"},
+            ".address = 203.0.113.9: is no address of a machine",
+        ),
+        (
+            {"dnsNameservers": ["192.0.2.1", "10.96.0.53"]},
+            "dnsNameservers[1] = 10.96.0.53: is in serviceCidr (10.96.0.0/16): no node reaches it",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"shutdownGracePeriodCriticalPods": "500ms"}}},
+            "kubelet.extraConfig.shutdownGracePeriodCriticalPods = 500ms: must be at least 1s",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"imageGCHighThresholdPercent": 70}}},
+            "imageGCHighThresholdPercent = 70: no kubelet starts unless imageGCLowThresholdPerc",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"enforceNodeAllocatable": ["pods", "system-reserved"]}}},
+            "enforceNodeAllocatable = system-reserved: no kubelet starts with it without systemRes",
+        ),
         (
             {"kubelet": {"extraConfig": {"shutdownGracePeriod": "5s"}}},
             "must not be shorter than shutdownGracePeriodCriticalPods, 10s, or no kubelet starts",
@@ -348,6 +369,18 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         (
             {"kubeadm": {"certificateValidityPeriod": "1y"}},
             "kubeadm.certificateValidityPeriod = 1y: must be a number of hours or minutes",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"maxPods": "200"}}},
+            "kubelet.extraConfig.maxPods = 200: must be a number, without quotes",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"shutdownGracePeriod": 60}}},
+            "kubelet.extraConfig.shutdownGracePeriod = 60: must be a time such as 1m30s",
+        ),
+        (
+            {"kubelet": {"extraConfig": {"seccompDefault": "true"}}},
+            "kubelet.extraConfig.seccompDefault = true: must be true or false, without quotes",
         ),
         (
             {"kubelet": {"extraConfig": {"systemReserved": {"memory": "1 GB"}}}},
@@ -780,7 +813,17 @@ def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
     made = cluster(
         dns={"zone": "k8s.example.org."},
         apiServer={"extraArgs": {"service-node-port-range": "30000+2767"}},
-        kubelet={"extraConfig": {**BY_PRIORITY, "shutdownGracePeriod": "0s"}},
+        kubelet={
+            "extraConfig": {
+                **BY_PRIORITY,
+                "shutdownGracePeriod": "0s",
+                "imageGCHighThresholdPercent": 90,
+                "evictionHard": {"imagefs.available": "100%"},
+                "enforceNodeAllocatable": ["pods", "kube-reserved"],
+                "kubeReservedCgroup": "/kube",
+                "aFieldOfALaterVersion": "any",
+            }
+        },
         controlPlane={"etcdVolume": {"size": 2}},
         etcd={"quotaBackendBytes": 2**30},
         addons={

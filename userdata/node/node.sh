@@ -96,12 +96,29 @@ refresh_kubelet_config() {
     die "the kubelet's configuration could not be read from the cluster" kubelet.service
   remove_kubeadm_copies
   hide_kubelet_config
+  forget_other_policies
   if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
     restart_kubelet
   else
     wait_for_kubelet
   fi
   rm -f -- "$pending"
+}
+
+# The kubelet does not start with the state of another policy. A pod keeps the processors and the memory
+# that it has; the next one gets its share by the new policy.
+forget_other_policies() {
+  local manager state policy
+  for manager in cpu memory; do
+    state=$ROOT/var/lib/kubelet/${manager}_manager_state
+    policy=$(sed -n "s/^${manager}ManagerPolicy: *//p" "$ROOT/var/lib/kubelet/config.yaml")
+    policy=${policy:-none}
+    # The memory manager's None has a capital letter.
+    [[ -e $state ]] && ! grep -qi "\"policyName\":\"$policy\"" "$state" || continue
+    log "the policy of the $manager manager is $policy now"
+    systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
+    rm -f -- "$state"
+  done
 }
 
 # Its pods continue.
