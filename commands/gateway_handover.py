@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from commands.private_file import private_folder, write_private
@@ -21,7 +21,11 @@ from commands.waiting import until
 
 # Seconds for another gateway to take over; a healthy one needs a tenth of one.
 PATIENCE = 10
+# Seconds for one answer.
+ANSWER_SECONDS = 10.0
 
+# The exit status of ssh that is not the command's.
+_SSH_FAILED = 255
 # The exit status of the command below when the gateway that goes has the floating IP.
 _STOPPING = 3
 # Succeeds when another gateway has the floating IP. Otherwise it stops keepalived, which tells the
@@ -50,17 +54,7 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     answers: list[subprocess.CompletedProcess[str]] = []
 
     def another_has_it() -> bool:
-        answers.append(
-            subprocess.run(  # noqa: S603 - the operator's own ssh
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                # A banner may be in any encoding.
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-            )
-        )
+        answers.append(_answer(command))
         return answers[-1].returncode == 0
 
     if until(another_has_it, PATIENCE, pause=0.1):
@@ -69,6 +63,24 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     errors = [answer.stderr.strip() for answer in answers if answer.stderr.strip()]
     reason = f": {errors[-1]}" if errors else ""
     return f"no other gateway took the floating IP of {name} within {PATIENCE} s{reason}"
+
+
+def _answer(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the command; a gateway whose disk hangs lets ssh in, and then never ends."""
+    try:
+        return subprocess.run(  # noqa: S603 - the operator's own ssh
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            # A banner may be in any encoding.
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=ANSWER_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        problem = f"it did not answer within {ANSWER_SECONDS:.0f} s"
+        return subprocess.CompletedProcess(command, _SSH_FAILED, "", problem)
 
 
 def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:

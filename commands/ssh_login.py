@@ -17,6 +17,9 @@ from commands.private_file import write_private
 # Seconds for a machine to answer, and between two tries.
 PATIENCE = 300
 PAUSE = 3.0
+# Seconds of one login, more than twice those of a host key (components/host_key.py): its script may
+# wait for another one first. A machine whose disk hangs lets ssh in, and then never ends.
+COMMAND_SECONDS = 660.0
 # The exit status of ssh that is not the command's.
 _SSH_FAILED = 255
 
@@ -131,15 +134,21 @@ class SshLogin:
             raise UnreachableError(f"{self.name} does not answer: {error}")
 
     def _ssh(self, key: Path, text: str, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603 - the operator's own ssh
-            ["ssh", "-F", str(self._config), "-i", str(key), "machine", command],  # noqa: S607
-            input=text,
-            capture_output=True,
-            # A banner may be in any encoding.
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        try:
+            return subprocess.run(  # noqa: S603 - the operator's own ssh
+                ["ssh", "-F", str(self._config), "-i", str(key), "machine", command],  # noqa: S607
+                input=text,
+                capture_output=True,
+                # A banner may be in any encoding.
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+                timeout=COMMAND_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(
+                f"{self.name} lets ssh in, but did not answer within {COMMAND_SECONDS:.0f} s"
+            ) from None
 
 
 def _host(alias: str, host: Mapping[str, Any]) -> str:

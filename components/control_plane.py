@@ -188,6 +188,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
+                keys=keys,
                 configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway.
@@ -199,7 +200,7 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _initialize(self, server: Server) -> pulumi.Output[str]:
-        """`true` on the server that the stack was created with, `restore` on each later one."""
+        """`true` on servers made before the first successful update, `restore` on later ones."""
         context = self._context
         stash = pulumi.Stash(
             f"{server.name}-initialize",

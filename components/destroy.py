@@ -23,7 +23,8 @@ def keep_volumes(name: str, context: Context, control_plane: ControlPlane) -> li
             f"{name}-keep-volumes",
             pulumi.Output.concat("keep_volumes ", context.pki.cluster_id),
             {**login_variables(), "KUBECONFIG_TEXT": control_plane.kubeconfig},
-            pulumi.ResourceOptions(depends_on=[*control_plane.turns.values()]),
+            # It asks the API, which the firewall's rules let it reach.
+            pulumi.ResourceOptions(depends_on=[context.network, *control_plane.turns.values()]),
         )
     ]
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from config.models.cluster import Cluster
 
@@ -27,6 +28,8 @@ class LastOutputs:
     """The names of all machines; none before the first successful update."""
     node_at: Mapping[str, str]
     """The name of each node by its address."""
+    floating_ip: str | None
+    """The address that connections of the last update's commands lead to."""
     kubernetes_version: str | None
     ssh_key_checksum: str | None
     immutable_settings: Mapping[str, str]
@@ -44,6 +47,7 @@ class LastOutputs:
         return LastOutputs(
             machines=frozenset(machine["name"] for machine in (*nodes, *gateways)),
             node_at={node["address"]: node["name"] for node in nodes},
+            floating_ip=urlsplit(outputs.get("apiEndpoint") or "").hostname,
             kubernetes_version=outputs.get("kubernetesVersion"),
             ssh_key_checksum=ssh_key and key_checksum(ssh_key),
             immutable_settings=outputs.get("immutableSettings") or {},

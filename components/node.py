@@ -90,6 +90,8 @@ class NodeArgs:
     membership_variables: Mapping[str, str] = field(default_factory=dict)
     # Nodes with the same queue are drained one after the other.
     drain_queue: str | None = None
+    # What has the machine show and accept the keys of `login`.
+    keys: Sequence[pulumi.Resource]
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     # Attached to the server; it lets go of them when it is stopped.
     volumes: Sequence[pulumi.Resource] = ()
@@ -131,9 +133,17 @@ class Node:
             on_delete="cluster/drain.sh drain",
             queue=args.drain_queue,
             triggers=[login.machine_id],
-            # A gateway that goes together with this node goes later: this runs on it.
+            # A gateway that goes together with this node goes later: this runs on it. It could not
+            # reset a machine that does not know its keys yet.
             opts=self._options(
-                context, opts, [*context.gateway.handovers.values(), *fence, *args.needed_to_leave]
+                context,
+                opts,
+                [
+                    *context.gateway.handovers.values(),
+                    *fence,
+                    *args.keys,
+                    *args.needed_to_leave,
+                ],
             ),
         )
         joins_when_configured = args.role == "control-plane"

@@ -51,6 +51,7 @@ def check(last: LastOutputs, cluster: Cluster) -> None:
         *version_change_faults(last.kubernetes_version, cluster.kubernetes_version),
         *_settings(last.immutable_settings, cluster),
         *_host_keys(last, cluster),
+        *_floating_ip(last, cluster),
         *_renamed_machines(last.node_at, cluster),
     ]
     if faults:
@@ -191,6 +192,14 @@ def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     else:
         return
     yield Fault("rotation.hostKeys", wanted, problem)
+
+
+def _floating_ip(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
+    """Another address, which moves before the nodes that leave are drained through the last one."""
+    leaving = last.machines - set(cluster.machine_names)
+    wanted = cluster.floating_ip
+    if wanted and last.floating_ip and str(wanted) != last.floating_ip and leaving:
+        yield Fault("floatingIp", wanted, _cannot_leave(leaving))
 
 
 def _renamed_machines(node_at: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:

@@ -96,6 +96,7 @@ class WorkerPool(pulumi.ComponentResource):
             login,
             address=server.address,
             provider_id=server.provider_id,
+            keys=keys,
             after=[copy_scripts(login, after=keys, opts=self._child)],
             place=place,
         )
@@ -120,6 +121,7 @@ class WorkerPool(pulumi.ComponentResource):
             login,
             address=str(machine.address),
             provider_id=None,
+            keys=accepted,
             after=also(self._predecessors(machine.name, before), copied),
             place=len(before),
             # It joins when it is let in, and is drained before it is shut out.
@@ -132,6 +134,7 @@ class WorkerPool(pulumi.ComponentResource):
         *,
         address: pulumi.Input[str],
         provider_id: pulumi.Input[str] | None,
+        keys: Sequence[pulumi.Resource],
         after: pulumi.Input[Sequence[pulumi.Resource]],
         place: int,
         needed_to_leave: Sequence[pulumi.Resource] = (),
@@ -176,6 +179,7 @@ class WorkerPool(pulumi.ComponentResource):
                 },
                 # Also those that joined in parallel, whose order the state does not know.
                 drain_queue=f"drain-{pool.name}-{place % pool.max_unavailable}",
+                keys=keys,
                 configure_after=after,
                 needed_to_leave=[self._control_plane.api_ready, *needed_to_leave],
             ),

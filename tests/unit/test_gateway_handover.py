@@ -39,7 +39,9 @@ class Gateways:
             (fakes / name).write_text(text)
             (fakes / name).chmod(0o755)
 
-    def hand_over(self, *, active: str = "", following: str = "", **settings: str) -> str:
+    def hand_over(
+        self, *, active: str = "", following: str = "", answer: float = 10, **settings: str
+    ) -> str:
         """Hand over for the server `old`; returns what was printed."""
         for name, server in {"active": active, "next": following}.items():
             if server:
@@ -57,7 +59,7 @@ class Gateways:
             **settings,
         }
         program = (
-            "from commands import gateway_handover; "
+            f"from commands import gateway_handover; gateway_handover.ANSWER_SECONDS = {answer}; "
             "gateway_handover.PATIENCE = 0.5; gateway_handover.main()"
         )
         done = subprocess.run(
@@ -108,6 +110,16 @@ def test_the_update_continues_when_no_gateway_answers(gateways: Gateways) -> Non
     began = time.monotonic()
     assert "connect to host: timed out" in gateways.hand_over()
     assert time.monotonic() - began < 10
+
+
+def test_the_update_continues_when_a_gateway_lets_ssh_in_and_answers_nothing(
+    gateways: Gateways,
+) -> None:
+    """Its disk hangs; keepalived and HAProxy run from memory."""
+    (gateways.fakes / "ssh").write_text("#!/bin/bash\nexec sleep 60\n")
+    began = time.monotonic()
+    assert "it did not answer within 1 s" in gateways.hand_over(active="old", answer=0.6)
+    assert time.monotonic() - began < 20
 
 
 def test_the_update_continues_without_ssh(gateways: Gateways) -> None:

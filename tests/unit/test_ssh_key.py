@@ -54,7 +54,7 @@ class Machine:
         self.file.write_text("\n".join(accepted))
 
     def run(
-        self, verb: str, listed: Sequence[int], *, newest: int = 2
+        self, verb: str, listed: Sequence[int], *, newest: int = 2, seconds: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run the command as the engine does."""
         gateway = {"address": "203.0.113.5", "port": 22, "user": "debian", "host_key": "ecdsa A"}
@@ -66,7 +66,8 @@ class Machine:
             "RETIRE": json.dumps([public(number) for number in listed]),
         }
         program = (
-            "import sys; from commands import ssh_key; "
+            "import sys; from commands import ssh_key, ssh_login; "
+            f"ssh_login.COMMAND_SECONDS = {seconds}; "
             "tried = (ssh_key.SshLogin.run.retry, ssh_key.SshLogin.accepts_an_older_key.retry); "
             "[setattr(each, 'wait', lambda state: 0) for each in tried]; "
             "[setattr(each, 'stop', lambda state: state.attempt_number == 2) for each in tried]; "
@@ -167,6 +168,14 @@ def test_what_does_not_answer_or_knows_no_key_is_named(tmp_path: Path) -> None:
     done = machine.run("accept", [2, 1])
     assert done.returncode == 1
     assert "error: demo-worker-0 does not answer: connect to host: timed out" in done.stderr
+
+
+def test_a_machine_that_lets_ssh_in_and_answers_nothing_is_named(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, [public(1)])
+    (machine.fakes / "ssh").write_text("#!/bin/bash\nexec sleep 60\n")
+    done = machine.run("accept", [2, 1], seconds=0.6)
+    assert done.returncode == 1
+    assert "error: demo-worker-0 lets ssh in, but did not answer within 1 s" in done.stderr
 
 
 def test_a_banner_in_another_encoding_does_no_harm(tmp_path: Path) -> None:

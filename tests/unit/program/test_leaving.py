@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.unit.engine import COMMAND, GATEWAYS, NODES, Run, command, node_env, run, server
+from tests.unit.program.settings import METAL_1
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,20 @@ def test_whatever_lets_a_node_join_comes_after_what_takes_it_out(fresh: Run) -> 
         step = "configure" if "control-plane" in name else "join"
         assert fresh.waits_for(command(fresh, f"{name}-{step}"), membership)
         assert f"{name}-membership-id" in command(fresh, f"{name}-{step}").inputs["triggers"]
+
+
+def test_a_machine_has_the_keys_that_its_drain_uses() -> None:
+    """Those of a rotation: otherwise, one that leaves after a run that failed is not reset."""
+    metal = {"name": "metal", "machines": [METAL_1]}
+    rotated = run(
+        {"rotation": {"sshKey": 2, "hostKeys": 2}, "workerPools": [metal]}, existing=NODES
+    )
+    steps = {METAL_1["name"]: ["ssh-key"]}
+    steps |= {name: ["ssh-key", "show-host-key"] for name in NODES}
+    for name, keys in steps.items():
+        for step in keys:
+            shown = rotated.one("local:Command", f"{name}-{step}")
+            assert rotated.waits_for(command(rotated, f"{name}-membership"), shown)
 
 
 def test_a_node_joins_when_its_drain_on_the_same_gateway_has_ended(fresh: Run) -> None:

@@ -7,6 +7,7 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi.output import UNKNOWN
@@ -58,6 +59,7 @@ def test_the_cloud_checks_name_their_faults_before_the_outputs_do(
 NO_OUTPUTS = LastOutputs(
     machines=frozenset(),
     node_at={},
+    floating_ip=None,
     kubernetes_version=None,
     ssh_key_checksum=None,
     immutable_settings={},
@@ -77,6 +79,20 @@ def test_one_message_names_every_change_that_the_cluster_cannot_follow() -> None
         refused_changes.check(last, load({**MINIMAL, "kubernetesVersion": "v1.35.9"}, "demo"))
     keys = [fault.key for fault in caught.value.faults]
     assert keys == ["kubernetesVersion", "podCidr", "rotation.hostKeys"]
+
+
+def test_no_machine_leaves_while_the_floating_ip_changes() -> None:
+    """It would be drained through the last one, which moves first."""
+    cluster = load({**MINIMAL, "floatingIp": "198.51.100.9"}, "demo")
+    there: dict[str, Any] = {
+        "floating_ip": "198.51.100.7",
+        "machines": frozenset(cluster.machine_names),
+    }
+    refused_changes.check(replace(NO_OUTPUTS, **there), cluster)
+    leaving = {**there, "machines": frozenset({*cluster.machine_names, "demo-worker-9"})}
+    with pytest.raises(ConfigError, match=r"floatingIp = 198.51.100.9: demo-worker-9 cannot leave"):
+        refused_changes.check(replace(NO_OUTPUTS, **leaving), cluster)
+    refused_changes.check(replace(NO_OUTPUTS, **leaving), load(MINIMAL, "demo"))
 
 
 def test_a_machine_that_is_a_node_cannot_get_another_name() -> None:

@@ -252,6 +252,8 @@ def test_volumes_are_marked_while_the_api_answers(fresh: Run) -> None:
     assert ("demo-keep-volumes", "environment") in made.secret_inputs
     for name in [*GATEWAYS, *(name for name in NODES if "control-plane" in name)]:
         assert made.waits_for(keeper, server(made, name)), name
+    for rule in made.all("secGroupRule:SecGroupRule").values():
+        assert made.waits_for(keeper, rule)
     cleanup = made.one("local:Command", "demo-cloud-cleanup").inputs["delete"]
     assert cleanup.endswith(f"-m commands.cloud_cleanup {CLUSTER_ID} --keep-volumes")
     assert "demo-keep-volumes" not in fresh.all("local:Command")
