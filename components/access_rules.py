@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _VOLUMES = ("block-storage", "volumev3", "volume")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class AccessRule:
     """A request that is allowed; in a path `*` is one part, and `**` any number of them."""
 

@@ -69,7 +69,7 @@ class Generation:
     cross_signed: pulumi.Output[str] | None = None
 
     @property
-    def files(self) -> dict[str, KeyPair]:
+    def by_name(self) -> dict[str, KeyPair]:
         """The authorities by kubeadm's names of their files, without an ending."""
         return {_CLUSTER: self.cluster, _FRONT_PROXY: self.front_proxy, _ETCD: self.etcd}
 
@@ -100,7 +100,7 @@ class Authorities:
         `pki/next/`, from where they take the place of those in use.
         """
         found: dict[str, pulumi.Input[str]] = {}
-        for name, newest in self.newest.files.items():
+        for name, newest in self.newest.by_name.items():
             found[f"pki/{name}.crt"] = self._trusted(name)
             found[f"pki/{name}.key"] = self._issuing(name).private
             if self._before is not None:
@@ -112,10 +112,10 @@ class Authorities:
         return found
 
     def _issuing(self, name: str) -> KeyPair:
-        newest = self.newest.files[name]
+        newest = self.newest.by_name[name]
         if self._before is None:
             return newest
-        before = self._before.files[name]
+        before = self._before.by_name[name]
 
         def choose(old: pulumi.Output[str], new: pulumi.Output[str]) -> pulumi.Output[str]:
             chosen: pulumi.Output[str] = pulumi.Output.all(self.phase, old, new).apply(
@@ -126,11 +126,11 @@ class Authorities:
         return KeyPair(choose(before.public, newest.public), choose(before.private, newest.private))
 
     def _trusted(self, name: str) -> pulumi.Output[str]:
-        newest = self.newest.files[name].public
+        newest = self.newest.by_name[name].public
         if self._before is None:
             return newest
         found: pulumi.Output[str] = pulumi.Output.all(
-            self.phase, self._before.files[name].public, newest
+            self.phase, self._before.by_name[name].public, newest
         ).apply(lambda values: _bundle(*values))
         return found
 

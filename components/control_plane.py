@@ -11,13 +11,13 @@ from addons.cloud_conf import CloudConfig
 from addons.unprivileged import USER
 from components import backups
 from components.api_server_files import encryption_providers
-from components.coredns import coredns_variables
-from components.kubeadm_files import (
-    certificates,
+from components.control_plane_files import (
     cloud_config_files,
     kubeadm_files,
     kubernetes_files,
+    pki_files,
 )
+from components.coredns import coredns_variables
 from components.machine_login import copy_scripts
 from components.node import Node, NodeArgs, NodeContext
 from components.packing import environment_file
@@ -152,7 +152,7 @@ class ControlPlane(pulumi.ComponentResource):
         keys = server.take_newest_keys(login, after=context.gateway.ready)
         copied = copy_scripts(login, after=keys, opts=self._child)
         settings = cluster.control_plane.etcd_volume
-        volume = None if settings is None else server.etcd_volume(settings)
+        volume = None if settings is None else server.attach_etcd_volume(settings)
         volumes = [] if volume is None else [volume]
         return Node(
             context,
@@ -170,7 +170,7 @@ class ControlPlane(pulumi.ComponentResource):
                         provider_id=server.provider_id,
                         floating_ip=context.gateway.floating_ip,
                     ),
-                    **certificates(context.pki),
+                    **pki_files(context.pki),
                     **kubernetes_files(cluster, context.pki),
                     **cloud_config_files(self._cloud_configs),
                     "kubeconfig": context.pki.kubeconfig(

@@ -181,7 +181,7 @@ def kubelet_configuration(over: Mapping[str, Any]) -> Document:
 def init_file(
     cluster: Cluster, certificate_names: Sequence[str], registration: Registration
 ) -> str:
-    """`kubeadm-init.yaml` of the control plane that may initialize the cluster."""
+    """`kubeadm-init.yaml` of a control plane, also for the settings of one that has joined."""
     init = {
         "apiVersion": _API_VERSION,
         "kind": "InitConfiguration",

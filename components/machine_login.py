@@ -15,7 +15,7 @@ from components.ssh import CommandOnCreate, CopiedScripts, SshTarget, connection
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLogin:
-    """A machine and the way to it, with the newest generation of all keys."""
+    """A machine and the way to it, with the newest SSH key and host key."""
 
     name: str
     to: SshTarget

@@ -155,8 +155,8 @@ class Server:
             ),
         )
 
-    def etcd_volume(self, settings: Volume) -> openstack.compute.VolumeAttach:
-        """The volume of etcd's data, attached to the machine; it outlives the server."""
+    def attach_etcd_volume(self, settings: Volume) -> openstack.compute.VolumeAttach:
+        """Attach the volume of etcd's data, which outlives the server; returns the attachment."""
         name = etcd_volume_name(self.name)
         volume = openstack.blockstorage.Volume(
             name,

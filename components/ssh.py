@@ -235,7 +235,6 @@ class CommandOnCreate(local.Command):
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions.merge(
                 opts,
-                # Its replacement replaces nothing that waits for it.
                 pulumi.ResourceOptions(ignore_changes=["create", "environment"]),
             ),
         )

@@ -15,8 +15,8 @@ import pulumi
 from addons import cloud_controller_manager
 from addons.cloud_conf import Credential
 from components.addons import Addons
+from components.control_plane_files import cloud_config_files
 from components.credential import configs_with
-from components.kubeadm_files import cloud_config_files
 from config.load import Secrets, load
 from tests.unit.engine import CLUSTER_ID, MINIMAL, Cloud, Recorder, Run
 

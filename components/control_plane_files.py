@@ -53,8 +53,8 @@ def _certificate_names(cluster: Cluster, floating_ip: str) -> Sequence[str]:
     return names if cluster.dns_name is None else [*names, cluster.dns_name.rstrip(".")]
 
 
-def certificates(pki: Pki) -> dict[str, pulumi.Input[str]]:
-    """The CAs, and every service-account key by its number."""
+def pki_files(pki: Pki) -> dict[str, pulumi.Input[str]]:
+    """The CAs with their keys, and every service-account key by its number."""
     files = pki.authorities.files()
     for generation, key in enumerate(pki.service_accounts, start=1):
         files[f"service-account/{generation}.pub"] = key.public
