@@ -15,6 +15,7 @@ from lab import cluster_size, image
 from lab.cluster import Cluster, openstack
 from lab.console import step
 from lab.image import versions
+from lab.paths import ensure
 
 NAME = "bench-up"
 RATIO = 1.1
@@ -99,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> None:
     made = cluster(NAME, *sizes)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         manifests = Path(folder) / "cilium.yaml"
-        pictures = arguments.pictures or Path(folder)
+        pictures = ensure(arguments.pictures or Path(folder))
         try:
             with step("the program"):
                 ready = program(made, sizes, figures, manifests, pictures)
