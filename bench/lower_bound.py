@@ -4,7 +4,8 @@ Everything that can runs in parallel: network, servers, boots; `kubeadm init`; t
 control planes join one after the other while all workers join at once. There is no PKI of its own,
 no host key check, no HAProxy and no cloud controller, and no step can be repeated.
 Run it inside the lab: `python -m lab run -- python -m bench.lower_bound`. Prints the seconds since
-the start as JSON; with `--cni` a file of manifests is applied, without it nodes only register.
+the start as JSON; with `--cni` a file of manifests is applied and one more worker added, without it
+nodes only register.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import yaml
 
 from bench.cluster import until_ready
-from bench.figures import end_cleanly
+from bench.figures import end_cleanly, seconds
 from bench.servers import Servers
 from lab import cluster_size, settings
 from lab.image import name as image_name
@@ -33,6 +34,8 @@ from lab.image import versions
 
 NAME = "bench-bound"
 POD_CIDR = "10.244.0.0/16"
+FLAVOR = "lab.2c3g"
+ONE_MORE = "one more worker, until it is Ready"
 READY_SECONDS = 300.0
 FILE = "/run/kubeadm.yaml"
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
@@ -124,6 +127,14 @@ class Bound:
             f" {KUBECTL} get nodes,pods -A >&2; exit 1",
         )
 
+    def one_more(self, name: str) -> None:
+        """Add a worker, and wait until it is Ready too."""
+        self._servers.add({name: FLAVOR})
+        self._workers = [*self._workers, name]
+        self.configure(name)
+        self.join(name)
+        self.wait_for_nodes(ready=True)
+
     def _registration(self, name: str) -> dict[str, Any]:
         address = self._servers.addresses[name]
         return {
@@ -154,7 +165,7 @@ def measure(
     control_plane_names = [f"control-plane-{n}" for n in range(control_planes)]
     worker_names = [f"worker-{n}" for n in range(workers)]
     flavors = dict.fromkeys(gateway_names, "lab.1c1g")
-    flavors |= dict.fromkeys([*control_plane_names, *worker_names], "lab.2c3g")
+    flavors |= dict.fromkeys([*control_plane_names, *worker_names], FLAVOR)
     done: dict[str, float] = {}
     with Servers(NAME, image_name(release)) as servers:
         began, began_at = time.monotonic(), datetime.now(UTC)
@@ -193,9 +204,10 @@ def measure(
             listed = bound.wait_for_nodes(ready=manifests is not None)
         if manifests is None:
             mark("all nodes registered")
-        else:
-            # As the program's own figure: not when a poll saw it.
-            done["all nodes Ready"] = until_ready(listed, control_planes + workers, began_at)
+            return done
+        # As the program's own figure: not when a poll saw it.
+        done["all nodes Ready"] = until_ready(listed, control_planes + workers, began_at)
+        done[ONE_MORE] = seconds(lambda: bound.one_more(f"worker-{workers}"))
     return done
 
 

@@ -11,6 +11,7 @@ from bench import login, picture, programs, timeline
 from bench.cluster import cilium, cluster, from_nothing
 from bench.figures import Figures, end_cleanly, median_of, seconds
 from bench.inside import result_of
+from bench.lower_bound import ONE_MORE
 from lab import cluster_size, image
 from lab.cluster import Cluster, openstack
 from lab.console import step
@@ -72,7 +73,7 @@ def servers() -> set[str]:
     return {server["ID"] for server in openstack("server", "list", "--name", f"^{NAME}-")}
 
 
-def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path) -> None:
+def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path) -> float:
     """Measure adding a worker, which must change nothing but that worker's server."""
     before = servers()
     flags = timeline.recorded(events)
@@ -82,6 +83,7 @@ def one_more_worker(made: Cluster, workers: int, figures: Figures, events: Path)
     unchanged(made, "create")
     new = servers() - before
     figures.add("servers that are new after it", len(new), "", 1)
+    return taken
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -104,7 +106,9 @@ def main(words: Sequence[str] | None = None) -> None:
         try:
             with step("the program"):
                 ready = program(made, sizes, figures, manifests, pictures)
-                one_more_worker(made, arguments.workers, figures, manifests.with_name("worker"))
+                more = one_more_worker(
+                    made, arguments.workers, figures, manifests.with_name("worker")
+                )
         finally:
             with step("pulumi destroy"):
                 figures.add("pulumi destroy", seconds(made.destroy))
@@ -113,6 +117,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for what, taken in bound.items():
         figures.add(f"lower bound: {what}", taken)
     figures.add("pulumi up to the lower bound", ready / bound["all nodes Ready"], "", RATIO)
+    figures.add("one more worker to the lower bound", more / bound[ONE_MORE], "")
     figures.show()
 
 
