@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from cloud.checks.clusters import is_new
 from cloud.facts import Facts, Port
 from config import immutable
 from config.errors import MISSING, Fault
@@ -52,6 +53,9 @@ def _same_external_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _etcd_volume(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    # A new cluster makes volumes of its own next to those that an earlier one has left.
+    if is_new(cluster, facts):
+        return
     wanted = cluster.control_plane.etcd_volume
     names = cluster.etcd_volume_names
     sizes = {name: facts.volumes[name] for name in names if name in facts.volumes}

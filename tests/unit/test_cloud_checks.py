@@ -472,6 +472,10 @@ def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
     assert {"instances", "volumes"} <= limits()
 
 
+# The port of a running cluster's VIP.
+LIVING = (Port(name="demo-vip"),)
+
+
 class TestALivingCluster:
     @staticmethod
     def told(**keys: object) -> list[str]:
@@ -524,7 +528,9 @@ class TestALivingCluster:
         assert told(facts, externalNetwork="office", existingNetwork=existing) == []
 
     def test_the_volume_of_etcd_is_not_deleted(self) -> None:
-        facts = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
+        left = replace(CLOUD, volumes={"demo-control-plane-2-etcd": 10})
+        assert told(left) == []
+        facts = replace(left, ports=LIVING)
         [line] = told(facts)
         assert line.startswith(
             "controlPlane.etcdVolume: etcd's data is on the volume demo-control-plane-2-etcd"
@@ -534,7 +540,8 @@ class TestALivingCluster:
 
     @pytest.mark.parametrize("size", [5, 20])
     def test_a_volume_that_etcd_runs_on_keeps_its_size(self, size: int) -> None:
-        facts = replace(CLOUD, volumes={f"demo-control-plane-{i}-etcd": 10 for i in range(3)})
+        volumes = {f"demo-control-plane-{i}-etcd": 10 for i in range(3)}
+        facts = replace(CLOUD, ports=LIVING, volumes=volumes)
         [line] = told(facts, controlPlane={"etcdVolume": {"size": size}})
         assert line.startswith(
             f"controlPlane.etcdVolume.size = {size}: the volume demo-control-plane-0-etcd has "
@@ -547,6 +554,7 @@ class TestALivingCluster:
         first, second = (f"demo-control-plane-{i}-etcd" for i in range(2))
         facts = replace(
             CLOUD,
+            ports=LIVING,
             volumes={first: 10, second: 10},
             types_of_volumes={first: "hdd", second: "hdd"},
         )
@@ -560,7 +568,9 @@ class TestALivingCluster:
 
     def test_volumes_may_be_enlarged_one_by_one(self) -> None:
         facts = replace(
-            CLOUD, volumes={"demo-control-plane-0-etcd": 20, "demo-control-plane-1-etcd": 10}
+            CLOUD,
+            ports=LIVING,
+            volumes={"demo-control-plane-0-etcd": 20, "demo-control-plane-1-etcd": 10},
         )
         for size in (10, 20):
             assert told(facts, controlPlane={"etcdVolume": {"size": size}}) == []
