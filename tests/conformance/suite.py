@@ -9,11 +9,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree
 
 import yaml
 
 from tests.conformance.live import run_tests
-from tests.conformance.programs import E2E, GINKGO
+from tests.conformance.programs import E2E, GINKGO, ConformanceError
 
 # Serial tests change what the others look at, and disruptive ones restart it.
 APART = "(Serial || Disruptive)"
@@ -135,8 +136,16 @@ def run(
         log = folder / "e2e.log"
         print(f"running the {name} tests, log: {log}", flush=True)
         missing = f"the {name} tests did not run"
-        run_tests(command, kubeconfig, log, junit(results, name), missing)
+        status = run_tests(command, kubeconfig, log, junit(results, name), missing)
+        # Such as one of its processes that was killed: its tests are not in the report.
+        if status and not _failures(junit(results, name)):
+            raise ConformanceError(f"ginkgo ended with {status} without a failed test, see {log}")
         yield name
+
+
+def _failures(report: Path) -> int:
+    root = ElementTree.parse(report).getroot()
+    return sum(int(root.get(kind, 0)) for kind in ("failures", "errors"))
 
 
 def junit(results: Path, name: str) -> Path:

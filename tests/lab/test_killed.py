@@ -51,9 +51,13 @@ def names_in_the_project() -> list[str]:
 
 @kills.SEEDED
 def test_the_next_update_continues_wherever_one_was_killed(cluster: Cluster, seed: int) -> None:
+    killed = 0
     for seconds in kills.draw(seed, KILLS, SHORTEST, LONGEST):
-        ended = f"killed after {seconds} s" if cluster.killed_up(seconds) else "done before"
+        hit = cluster.killed_up(seconds)
+        killed += hit
+        ended = f"killed after {seconds} s" if hit else "done before"
         print(f"{ended}:\n{cluster.recover()}")
+    assert killed > 0, "every update was faster: draw shorter times"
     cluster.up()
     assert cluster.nodes() == {"killed-control-plane-0": True, "killed-worker-0": True}
 
@@ -66,8 +70,8 @@ def test_an_update_that_is_killed_without_checkpoints_is_continued_too(
     seconds = kills.moment(random.Random(seed), 8, 40)
     with monkeypatch.context() as patched:
         patched.setenv("PULUMI_SKIP_CHECKPOINTS", "true")
-        ended = "killed" if cluster.killed_up(seconds, workerCount=3) else "faster"
-    print(f"{ended} after {seconds} s:\n{cluster.recover('--without-checkpoints')}")
+        assert cluster.killed_up(seconds, workerCount=3), f"the update took less than {seconds} s"
+    print(f"killed after {seconds} s:\n{cluster.recover('--without-checkpoints')}")
     cluster.up()
     assert all(cluster.nodes().values())
     assert len(cluster.nodes()) == 1 + 3

@@ -36,9 +36,12 @@ def cluster() -> Iterator[Cluster]:
 
 def kill(cluster: Cluster, seed: int, times: Kills, *wanted: Mapping[str, Any]) -> None:
     """Kill updates to these configurations in turn; finish the last, and nothing is left to do."""
+    killed = 0
     for number, seconds in enumerate(kills.draw(seed, *times)):
-        killed = cluster.killed_up(seconds, **wanted[number % len(wanted)])
-        print(f"{'killed after' if killed else 'done within'} {seconds} s:\n{cluster.recover()}")
+        hit = cluster.killed_up(seconds, **wanted[number % len(wanted)])
+        killed += hit
+        print(f"{'killed after' if hit else 'done within'} {seconds} s:\n{cluster.recover()}")
+    assert killed > 0, "every update was faster: draw shorter times"
     cluster.up(**wanted[-1])
     assert all(cluster.nodes().values())
     assert cluster.up() == {}

@@ -163,7 +163,7 @@ def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> 
     fake(
         tmp_path, "ginkgo",
         'echo "$@" >>../../words; for word; do case $word in --junit-report=*)'
-        ' echo "<testsuites/>" >"${word#*=}";; esac; done; exit 1',
+        ' echo "<testsuites failures=\\"1\\"/>" >"${word#*=}";; esac; done; exit 1',
     )  # fmt: skip
     for each in suite.SUITES.values():
         ran = suite.run(
@@ -204,6 +204,17 @@ def test_a_run_that_leaves_no_file_is_an_error_with_the_end_of_its_log(tmp_path:
     fake(tmp_path, "ginkgo", "echo it broke; exit 1")
     with pytest.raises(ConformanceError, match=r"parallel tests did not run(.|\n)*it broke"):
         list(suite.run(CONFORMANCE, tmp_path, results, tmp_path / "kubeconfig", 4))
+
+
+def test_a_run_that_ends_early_is_no_success(tmp_path: Path) -> None:
+    """A process of ginkgo's that was killed: its tests are not in the report."""
+    fake(
+        tmp_path, "ginkgo",
+        'for word; do case $word in --junit-report=*)'
+        ' echo "<testsuites failures=\\"0\\"/>" >"${word#*=}";; esac; done; exit 137',
+    )  # fmt: skip
+    with pytest.raises(ConformanceError, match="ginkgo ended with 137 without a failed test"):
+        list(suite.run(CONFORMANCE, tmp_path, tmp_path / "results", tmp_path / "kubeconfig", 4))
 
 
 def test_without_a_cluster_one_line_says_so(
