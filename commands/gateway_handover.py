@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
+from commands import ssh
 from commands.private_file import private_folder, write_private
 from commands.waiting import until
 
@@ -24,8 +25,6 @@ PATIENCE = 10
 # Seconds for one answer.
 ANSWER_SECONDS = 10.0
 
-# The exit status of ssh that is not the command's.
-_SSH_FAILED = 255
 # The exit status of the command below when the gateway that goes has the floating IP.
 _STOPPING = 3
 # Succeeds when another gateway has the floating IP. Otherwise it stops keepalived, which tells the
@@ -50,11 +49,11 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     name = settings["GATEWAY"]
     if settings["OTHERS"] == "0":
         return f"{name} is the only gateway: the cluster cannot be reached until the new one is up"
-    command = _ssh(settings, folder)
+    words = _words(settings, folder)
     answers: list[subprocess.CompletedProcess[str]] = []
 
     def another_has_it() -> bool:
-        answers.append(_answer(command))
+        answers.append(ssh.run(words, seconds=ANSWER_SECONDS))
         return answers[-1].returncode == 0
 
     if until(another_has_it, PATIENCE, pause=0.1):
@@ -65,25 +64,7 @@ def hand_over(settings: Mapping[str, str], folder: Path) -> str:
     return f"no other gateway took the floating IP of {name} within {PATIENCE} s{reason}"
 
 
-def _answer(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run the command; a gateway whose disk hangs lets ssh in, and then never ends."""
-    try:
-        return subprocess.run(  # noqa: S603 - the operator's own ssh
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            # A banner may be in any encoding.
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=ANSWER_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        problem = f"it did not answer within {ANSWER_SECONDS:.0f} s"
-        return subprocess.CompletedProcess(command, _SSH_FAILED, "", problem)
-
-
-def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
+def _words(settings: Mapping[str, str], folder: Path) -> list[str]:
     key, known_hosts = folder / "key", folder / "known_hosts"
     write_private(key, settings["SSH_KEY"])
     known_hosts.write_text(f"gateway {settings['HOST_KEY']}\n")
@@ -104,7 +85,7 @@ def _ssh(settings: Mapping[str, str], folder: Path) -> list[str]:
     }
     words = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
     return [
-        *("ssh", "-F", "/dev/null", "-i", str(key), *words),
+        *("-F", "/dev/null", "-i", str(key), *words),
         f"{settings['SSH_USER']}@{settings['ADDRESS']}",
         _COMMAND.format(server=settings["SERVER_ID"]),
     ]

@@ -12,16 +12,15 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from commands import ssh
 from commands.private_file import write_private
 
 # Seconds for a machine to answer, and between two tries.
 PATIENCE = 300
 PAUSE = 3.0
 # Seconds of one login, more than twice those of a host key (components/host_key.py): its script may
-# wait for another one first. A machine whose disk hangs lets ssh in, and then never ends.
+# wait for another one first.
 COMMAND_SECONDS = 660.0
-# The exit status of ssh that is not the command's.
-_SSH_FAILED = 255
 
 # The end of ssh's message about a machine that shows another host key, of that type or any other.
 _STRANGER = ("Host key verification failed.", "no matching host key type found")
@@ -101,7 +100,7 @@ class SshLogin:
             if done.returncode == 0:
                 return
             error = done.stderr.strip()
-            if done.returncode != _SSH_FAILED:
+            if done.returncode != ssh.FAILED:
                 raise RefusedError(f"{self.name}: {error}")
             for line in error.splitlines():
                 if any(sign in line for sign in _STRANGER):
@@ -123,7 +122,7 @@ class SshLogin:
         for key in self._keys[1:]:
             done = self._ssh(key, "", "true")
             # With any other status something has run there.
-            if done.returncode != _SSH_FAILED:
+            if done.returncode != ssh.FAILED:
                 return True
             self._require_refusal(done.stderr.strip())
         return False
@@ -134,21 +133,8 @@ class SshLogin:
             raise UnreachableError(f"{self.name} does not answer: {error}")
 
     def _ssh(self, key: Path, text: str, command: str) -> subprocess.CompletedProcess[str]:
-        try:
-            return subprocess.run(  # noqa: S603 - the operator's own ssh
-                ["ssh", "-F", str(self._config), "-i", str(key), "machine", command],  # noqa: S607
-                input=text,
-                capture_output=True,
-                # A banner may be in any encoding.
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-                timeout=COMMAND_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise UnreachableError(
-                f"{self.name} lets ssh in, but did not answer within {COMMAND_SECONDS:.0f} s"
-            ) from None
+        words = ["-F", str(self._config), "-i", str(key), "machine", command]
+        return ssh.run(words, seconds=COMMAND_SECONDS, text=text)
 
 
 def _host(alias: str, host: Mapping[str, Any]) -> str:

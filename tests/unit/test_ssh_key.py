@@ -175,7 +175,10 @@ def test_a_machine_that_lets_ssh_in_and_answers_nothing_is_named(tmp_path: Path)
     (machine.fakes / "ssh").write_text("#!/bin/bash\nexec sleep 60\n")
     done = machine.run("accept", [2, 1], seconds=0.6)
     assert done.returncode == 1
-    assert "error: demo-worker-0 lets ssh in, but did not answer within 1 s" in done.stderr
+    assert (
+        "error: demo-worker-0 does not answer: it let ssh in, but did not answer within 1 s"
+        in done.stderr
+    )
 
 
 def test_a_banner_in_another_encoding_does_no_harm(tmp_path: Path) -> None:

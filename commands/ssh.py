@@ -1,0 +1,34 @@
+"""One run of the operator's own ssh."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+# Its exit status that is not the command's.
+FAILED = 255
+
+
+def run(
+    words: Sequence[str], *, seconds: float, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run ssh with these words, and `text` on standard input.
+
+    A machine whose disk hangs lets ssh in, and then never ends: after so many seconds ssh has
+    failed, too.
+    """
+    command = ["ssh", *words]
+    try:
+        return subprocess.run(  # noqa: S603 - the operator's own ssh
+            command,
+            input=text,
+            capture_output=True,
+            # A banner may be in any encoding.
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        problem = f"it let ssh in, but did not answer within {seconds:.0f} s"
+        return subprocess.CompletedProcess(command, FAILED, "", problem)
