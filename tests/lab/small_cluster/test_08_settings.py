@@ -28,14 +28,18 @@ def test_settings_of_kubelets_and_arguments_reach_a_running_cluster_without_a_dr
     path = "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}"
     before = cluster.kubectl("get", "pod", "stays", "-o", path)
 
-    extra = {**settings.KUBELET, "systemReserved": {"memory": "300Mi"}}
+    # No kubelet starts with the state that another policy has left.
+    extra = {"systemReserved": {"memory": "300Mi"}, "cpuManagerPolicy": "static"}
     cluster.up(
-        kubelet={"extraConfig": extra},
+        kubelet={"extraConfig": {**settings.KUBELET, **extra}},
         apiServer={"extraArgs": {"event-ttl": "4h"}},
         timeouts={"drain": "20m"},
     )
     now = mebibytes(cluster, worker, "capacity") - mebibytes(cluster, worker, "allocatable")
     assert now == kept + 44
+    for node in cluster.nodes():
+        state = cluster.ssh(node, "sudo cat /var/lib/kubelet/cpu_manager_state")
+        assert '"policyName":"static"' in state, node
     assert cluster.kubectl("get", "pod", "stays", "-o", path) == before
     manifest = "sudo cat /etc/kubernetes/manifests/kube-apiserver.yaml"
     assert "--event-ttl=4h" in cluster.ssh("small-control-plane-0", manifest)
