@@ -7,8 +7,11 @@ already may also be empty then.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
+from typing import Any
 
 UNLIMITED = -1
+# Some fields of `Facts`.
+PartialFacts = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +72,6 @@ class Subnet:
     router: IPv4Address | None = None
     pools: tuple[tuple[IPv4Address, IPv4Address], ...] = ()
     """First and last address of each allocation pool."""
-    routers: frozenset[str] | None = None
-    """IDs of the routers that have an interface in it; None in a network of another project, whose
-    ports this one does not see."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +147,8 @@ class Facts:
     boot_volumes: Mapping[str, int] = field(default_factory=dict)
     """Sizes in GiB of the volumes that servers boot from, by the servers' IDs."""
     routers: tuple[Router, ...] | None = None
+    router_interfaces: Mapping[str, frozenset[str]] | None = None
+    """IDs of the routers with an interface in a subnet of the existing network, by the subnet's."""
     security_groups: Mapping[str, int] = field(default_factory=dict)
     """Number of rules, by the group's name."""
     server_groups: frozenset[str] = frozenset()

@@ -15,16 +15,17 @@ KNOWN = frozenset({None, "", TOKEN, PASSWORD, "v3token", "v3password", CREDENTIA
 
 _USER = {"username", "user_id", "password", "user_domain_id", "user_domain_name"}
 _PROJECT = {"project_id", "project_name", "project_domain_id", "project_domain_name"}
+_DOMAIN = {"domain_id", "domain_name"}
 _CREDENTIAL = {
     "application_credential_id",
     "application_credential_name",
     "application_credential_secret",
 }
 _UNUSED = {
-    TOKEN: _USER | _CREDENTIAL,
+    TOKEN: _USER | _CREDENTIAL | _DOMAIN,
     PASSWORD: _CREDENTIAL,
     # It belongs to a project, and its user may be needed to find it by its name.
-    CREDENTIAL: _PROJECT | {"password", "domain_id", "domain_name"},
+    CREDENTIAL: _PROJECT | _DOMAIN | {"password"},
 }
 
 

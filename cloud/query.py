@@ -6,9 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from cloud.facts import Facts, Limit
+from cloud.facts import Facts, Limit, PartialFacts
 from cloud.login import CloudLogin, connect
-from cloud.questions import OPTIONAL, REQUIRED, PartialFacts, Question
+from cloud.questions import OPTIONAL, REQUIRED, Question
 from cloud.token import Token, token_of
 from config.errors import MISSING, ConfigError, Fault
 from config.models.cluster import Cluster
@@ -24,6 +24,12 @@ _AT_A_TIME = 8
 
 # What the cluster has of a quota is in these fields, which come with another answer than the quota.
 _COUNTED_IN = {
+    "instances": {"servers"},
+    "cores": {"servers"},
+    "memory": {"servers"},
+    # Which boot volumes the cluster has is known by its servers.
+    "volumes": {"servers", "volumes"},
+    "gigabytes": {"servers", "volumes"},
     "serverGroups": {"server_groups"},
     "ports": {"ports", "networks"},
     "floatingIps": {"floating_ips"},

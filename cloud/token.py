@@ -23,7 +23,8 @@ class Token:
 def token_of(cloud: Connection) -> Token:
     """Read the token that the login has brought, without a request."""
     state = cloud.session.auth and cloud.session.auth.get_auth_state()
-    body = json.loads(str(state))["body"]["token"]
+    # Not every method logs in with a token of Keystone's.
+    body = (json.loads(str(state)).get("body") or {}).get("token") or {} if state else {}
     return Token(
         restricted=body.get("application_credential", {}).get("restricted", False),
         regions=frozenset(

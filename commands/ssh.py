@@ -14,8 +14,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run ssh with these words, and `text` on standard input.
 
-    A machine whose disk hangs lets ssh in, and then never ends: after so many seconds ssh has
-    failed, too.
+    One that does not end within `seconds`, such as at a machine whose disk hangs, has failed.
     """
     command = ["ssh", *words]
     try:

@@ -21,6 +21,8 @@ PAUSE = 3.0
 # Seconds of one login, more than twice those of a host key (components/host_key.py): its script may
 # wait for another one first.
 COMMAND_SECONDS = 660.0
+# Seconds of one that does nothing.
+ANSWER_SECONDS = 30.0
 
 # The end of ssh's message about a machine that shows another host key, of that type or any other.
 _STRANGER = ("Host key verification failed.", "no matching host key type found")
@@ -96,7 +98,7 @@ class SshLogin:
             UnreachableError: if it does not answer.
         """
         for key in self._keys[:1] if newest_only else self._keys:
-            done = self._ssh(key, text, command)
+            done = self._ssh(key, text, command, seconds=COMMAND_SECONDS)
             if done.returncode == 0:
                 return
             error = done.stderr.strip()
@@ -120,7 +122,7 @@ class SshLogin:
             UnreachableError: if it does not answer, which is no refusal.
         """
         for key in self._keys[1:]:
-            done = self._ssh(key, "", "true")
+            done = self._ssh(key, "", "true", seconds=ANSWER_SECONDS)
             # With any other status something has run there.
             if done.returncode != ssh.FAILED:
                 return True
@@ -132,9 +134,11 @@ class SshLogin:
         if "Permission denied" not in error:
             raise UnreachableError(f"{self.name} does not answer: {error}")
 
-    def _ssh(self, key: Path, text: str, command: str) -> subprocess.CompletedProcess[str]:
+    def _ssh(
+        self, key: Path, text: str, command: str, *, seconds: float
+    ) -> subprocess.CompletedProcess[str]:
         words = ["-F", str(self._config), "-i", str(key), "machine", command]
-        return ssh.run(words, seconds=COMMAND_SECONDS, text=text)
+        return ssh.run(words, seconds=seconds, text=text)
 
 
 def _host(alias: str, host: Mapping[str, Any]) -> str:

@@ -196,7 +196,7 @@ def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
 
 def _floating_ip(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     """Another address, which moves before the nodes that leave are drained through the last one."""
-    leaving = last.machines - set(cluster.machine_names)
+    leaving = {*last.node_at.values()} - set(cluster.machine_names)
     wanted = cluster.floating_ip
     if wanted and last.floating_ip and str(wanted) != last.floating_ip and leaving:
         yield Fault("floatingIp", wanted, _cannot_leave(leaving))

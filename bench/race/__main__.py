@@ -114,7 +114,7 @@ def main(words: Sequence[str] | None = None) -> None:
     chosen = arguments.only or list(contestants)
     known = {} if arguments.fresh else results.load()
     for run in range(arguments.runs):
-        # Each is first, in the middle and last once; the first time, the others need the manifests.
+        # Each run begins with another one; the first time, the others need the program's manifests.
         turn = run % len(chosen)
         for contestant in (*chosen[turn:], *chosen[:turn]):
             done: dict[str, Step] = {}
@@ -124,7 +124,8 @@ def main(words: Sequence[str] | None = None) -> None:
                 with console.step(contestant):
                     contestants[contestant](done)
             finally:
-                if done:
+                # A run that failed counts, one that was stopped before its first step does not.
+                if done or not isinstance(sys.exception(), SystemExit):
                     made = Run(
                         version=version,
                         day=str(datetime.now(UTC).date()),

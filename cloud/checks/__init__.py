@@ -26,3 +26,4 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     """Warnings for the user, which do not stop the run."""
     yield from servers.warnings(cluster, facts)
     yield from network.warnings(cluster, facts)
+    yield from services.warnings(cluster, facts)

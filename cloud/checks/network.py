@@ -93,17 +93,22 @@ def _existing_network(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
         if each.name == wanted.subnet or is_new(cluster, facts):
             yield from _pods_have_other_addresses(each, cluster)
     if subnet := of_network.get(wanted.subnet):
-        yield from _is_routed(subnet, cluster, facts)
+        # This project does not see the ports of another one's network.
+        if not networks[0].foreign:
+            yield from _is_routed(subnet, cluster, facts)
         yield from _addresses_are_free(subnet, cluster, facts)
 
 
 def _is_routed(subnet: Subnet, cluster: Cluster, facts: Facts) -> Iterator[Fault]:
     """A subnet that no router connects to the network of the floating IPs."""
-    routers = {router.id: router.external_network_id for router in facts.routers or ()}
-    # Those of other projects may lead anywhere.
-    if subnet.routers is None or not subnet.routers <= routers.keys():
+    if facts.router_interfaces is None or facts.routers is None:
         return
-    reached = {facts.network_names.get(routers[each] or "") for each in subnet.routers}
+    routers = {router.id: router.external_network_id for router in facts.routers}
+    connected = facts.router_interfaces.get(subnet.id, frozenset())
+    # Those of other projects may lead anywhere.
+    if not connected <= routers.keys():
+        return
+    reached = {facts.network_names.get(routers[each] or "") for each in connected}
     wanted = cluster.external_network
     if wanted in reached:
         return

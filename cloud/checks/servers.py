@@ -56,12 +56,14 @@ def _flavor_and_image(cluster: Cluster, role: Role, facts: Facts) -> Iterator[Fa
     elif len(named) > 1 and servers.volume is None:
         yield from ambiguous(image_key, servers.image, len(named), "images")
     flavor = (flavors or {}).get(servers.flavor)
-    if flavor and flavor.disk == 0 and servers.volume is None:
+    there = {server.name for server in facts.servers}
+    boots = servers.volume is not None or there & {*role.names(cluster)}
+    if flavor and flavor.disk == 0 and not boots:
         yield Fault(
             flavor_key,
             flavor.name,
-            "has no disk, and most clouds let only an administrator boot from its image; choose "
-            f"another flavor, or set {role.path}.volume",
+            "has no disk, and most clouds let only an administrator boot from an image with it; "
+            "choose another flavor, or set `volume` for each role that has this one",
         )
     if flavor and role.path == "controlPlane":
         yield from _fits_kubeadm(cluster, flavor_key, flavor)

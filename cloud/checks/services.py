@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 
+from cloud.checks.clusters import is_new
 from cloud.checks.names import unknown
 from cloud.facts import Facts
 from cloud.roles import roles
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
+
+_RESTRICTED = (
+    "its application credential is restricted, so it cannot create the one that the cluster's own "
+    "controllers log in with; use one that was created with --unrestricted"
+)
 
 
 def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
@@ -37,12 +43,18 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _login(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    # A running cluster has its own already.
+    if _cannot_log_in(cluster, facts) and is_new(cluster, facts):
+        yield Fault(facts.restricted_login or "", MISSING, _RESTRICTED)
+
+
+def _cannot_log_in(cluster: Cluster, facts: Facts) -> bool:
     addons = cluster.addons
     logs_in = addons.cloud_controller_manager.enabled or addons.cinder_csi.enabled
-    if logs_in and facts.restricted_login:
-        yield Fault(
-            facts.restricted_login,
-            MISSING,
-            "its application credential is restricted, so it cannot create the one that the "
-            "cluster's own controllers log in with; use one that was created with --unrestricted",
-        )
+    return logs_in and facts.restricted_login is not None
+
+
+def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
+    """A login with which a running cluster cannot be destroyed."""
+    if _cannot_log_in(cluster, facts) and not is_new(cluster, facts):
+        yield f"{facts.restricted_login}: {_RESTRICTED}. Nor can it delete that one on a destroy"

@@ -1,18 +1,17 @@
-"""Questions to the cloud's services, one request each, so that a refusal costs no other answer."""
+"""Questions to the cloud's services, so small that a refusal costs no other answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cloud.facts import PartialFacts
 from cloud.questions import block_storage, compute, dns, images, network
 from config.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-# Some fields of `Facts`.
-PartialFacts = dict[str, Any]
 Question = Callable[["Connection", Cluster], PartialFacts]
 
 # By the name that a warning uses.

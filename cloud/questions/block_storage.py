@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cloud.facts import PartialFacts
 from cloud.questions.limits import limits
 from config.models.cluster import Cluster
 
@@ -11,17 +12,17 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def _types(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _types(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {"volume_types": frozenset(each.name for each in cloud.block_storage.types())}
 
 
-def _zones(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _zones(cloud: Connection, cluster: Cluster) -> PartialFacts:
     storage: Any = cloud.block_storage  # openstacksdk may also return its second version
     zones = storage.availability_zones()
     return {"volume_zones": frozenset(zone.name for zone in zones)}
 
 
-def _volumes(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _volumes(cloud: Connection, cluster: Cluster) -> PartialFacts:
     volumes = list(cloud.block_storage.volumes())
     return {
         "volumes": {each.name: each.size for each in volumes},
@@ -36,7 +37,7 @@ def _volumes(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _limits(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _limits(cloud: Connection, cluster: Cluster) -> PartialFacts:
     found = cloud.block_storage.get_limits().absolute
     return {
         "limits": limits(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloud import marks
-from cloud.facts import Flavor, Server
+from cloud.facts import Flavor, PartialFacts, Server
 from cloud.questions.limits import limits
 from config.models.cluster import Cluster
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def _flavors(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _flavors(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {
         "flavors": tuple(
             Flavor(name=each.name, cores=each.vcpus, memory=each.ram, disk=each.disk)
@@ -22,7 +22,7 @@ def _flavors(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _zones(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _zones(cloud: Connection, cluster: Cluster) -> PartialFacts:
     zones = list(cloud.compute.availability_zones())
     return {
         "zones": frozenset(zone.name for zone in zones),
@@ -32,11 +32,11 @@ def _zones(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _server_groups(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _server_groups(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {"server_groups": frozenset(group.name for group in cloud.compute.server_groups())}
 
 
-def _servers(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _servers(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {
         "servers": tuple(
             Server(
@@ -52,7 +52,7 @@ def _servers(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _limits(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _limits(cloud: Connection, cluster: Cluster) -> PartialFacts:
     found = cloud.compute.get_limits().absolute
     return {
         "limits": limits(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cloud.facts import Image
+from cloud.facts import Image, PartialFacts
 from cloud.roles import roles
 from config.models.cluster import Cluster
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def _images(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _images(cloud: Connection, cluster: Cluster) -> PartialFacts:
     wanted = {role.servers.image for role in roles(cluster)}
     found = [image for name in wanted for image in cloud.image.images(name=name)]
     if wanted - {image.name for image in found}:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cloud.facts import CloudNetwork, FloatingIp, Port, Router, Subnet
+from cloud.facts import CloudNetwork, FloatingIp, PartialFacts, Port, Router, Subnet
 from cloud.questions.limits import limits
 from config import immutable
 from config.models.cluster import Cluster
-from config.models.network import ExistingNetwork
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -19,57 +17,58 @@ if TYPE_CHECKING:
 _ROUTER_INTERFACES = ("network:router_interface", "network:ha_router_replicated_interface")
 
 
-def _networks(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
-    networks = tuple(
-        CloudNetwork(
-            id=each.id,
-            name=each.name,
-            external=bool(each.is_router_external),
-            foreign=each.project_id != cloud.current_project_id,
-            port_security=each.is_port_security_enabled is not False,
-        )
-        for each in cloud.network.networks()
-    )
+def _networks(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {
-        "networks": networks,
-        "subnets": _subnets(cloud, cluster.existing_network, networks),
+        "networks": tuple(
+            CloudNetwork(
+                id=each.id,
+                name=each.name,
+                external=bool(each.is_router_external),
+                foreign=each.project_id != cloud.current_project_id,
+                port_security=each.is_port_security_enabled is not False,
+            )
+            for each in cloud.network.networks()
+        )
     }
 
 
-def _subnets(
-    cloud: Connection, existing: ExistingNetwork | None, networks: Iterable[CloudNetwork]
-) -> tuple[Subnet, ...]:
-    if existing is None:
-        return ()
-    own = {each.id for each in networks if each.name == existing.network and not each.foreign}
-    fields = ["device_id", "device_owner", "fixed_ips"]
-    connected = [
-        (ip["subnet_id"], port.device_id)
-        for network in own
-        for port in cloud.network.ports(network_id=network, fields=fields)
-        if port.device_owner.startswith(_ROUTER_INTERFACES)
-        for ip in port.fixed_ips
-    ]
-    return tuple(
-        Subnet(
-            id=each.id,
-            name=each.name,
-            network_id=each.network_id,
-            cidr=IPv4Network(each.cidr),
-            router=IPv4Address(each.gateway_ip) if each.gateway_ip else None,
-            pools=tuple(
-                (IPv4Address(pool["start"]), IPv4Address(pool["end"]))
-                for pool in each.allocation_pools
-            ),
-            routers=frozenset(router for subnet, router in connected if subnet == each.id)
-            if each.network_id in own
-            else None,
+def _subnets(cloud: Connection, cluster: Cluster) -> PartialFacts:
+    if cluster.existing_network is None:
+        return {"subnets": ()}
+    return {
+        "subnets": tuple(
+            Subnet(
+                id=each.id,
+                name=each.name,
+                network_id=each.network_id,
+                cidr=IPv4Network(each.cidr),
+                router=IPv4Address(each.gateway_ip) if each.gateway_ip else None,
+                pools=tuple(
+                    (IPv4Address(pool["start"]), IPv4Address(pool["end"]))
+                    for pool in each.allocation_pools
+                ),
+            )
+            for each in cloud.network.subnets(ip_version=4)
         )
-        for each in cloud.network.subnets(ip_version=4)
-    )
+    }
 
 
-def _routers(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _router_interfaces(cloud: Connection, cluster: Cluster) -> PartialFacts:
+    existing = cluster.existing_network
+    if existing is None:
+        return {}
+    own = {"name": existing.network, "project_id": cloud.current_project_id}
+    fields = ["device_id", "device_owner", "fixed_ips"]
+    found: dict[str, set[str]] = {}
+    for network in cloud.network.networks(**own):
+        for port in cloud.network.ports(network_id=network.id, fields=fields):
+            if port.device_owner.startswith(_ROUTER_INTERFACES):
+                for ip in port.fixed_ips:
+                    found.setdefault(ip["subnet_id"], set()).add(port.device_id)
+    return {"router_interfaces": {subnet: frozenset(ids) for subnet, ids in found.items()}}
+
+
+def _routers(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {
         "routers": tuple(
             Router(
@@ -82,7 +81,7 @@ def _routers(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _security_groups(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _security_groups(cloud: Connection, cluster: Cluster) -> PartialFacts:
     return {
         "security_groups": {
             each.name: len(each.security_group_rules)
@@ -92,7 +91,7 @@ def _security_groups(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _ports(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _ports(cloud: Connection, cluster: Cluster) -> PartialFacts:
     fields = ["name", "fixed_ips", "network_id", "description"]
     return {
         "ports": tuple(
@@ -111,7 +110,7 @@ def _ports(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _floating_ips(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _floating_ips(cloud: Connection, cluster: Cluster) -> PartialFacts:
     own = cloud.current_project_id
     # A port may have no name; a floating IP that points at it is taken all the same.
     names = {
@@ -132,7 +131,7 @@ def _floating_ips(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _limits(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
+def _limits(cloud: Connection, cluster: Cluster) -> PartialFacts:
     quota = cloud.network.get_quota(cloud.current_project_id or "", details=True)
     pairs = {
         "ports": quota.ports,
@@ -152,6 +151,8 @@ def _limits(cloud: Connection, cluster: Cluster) -> dict[str, Any]:
 
 QUESTIONS = {
     "networks": _networks,
+    "subnets": _subnets,
+    "interfaces of routers": _router_interfaces,
     "routers": _routers,
     "security groups": _security_groups,
     "ports, and the hostCidr of other clusters": _ports,

@@ -27,6 +27,8 @@ _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i|[MGTPE])?")
 _PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]+)?%|100%")
 _PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 _DURATION = re.compile(f"(?:{_PART_OF_DURATION.pattern})+")
+# As Go's time.ParseDuration; less than nothing switches some of the fields off.
+_TIME = re.compile(r"[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(h|ms|m|s|us|µs|ns))+)")
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 # The kubelet's own shares of the disk at which it deletes images.
 _IMAGE_SHARES = {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80}
@@ -69,7 +71,7 @@ def _values_have_the_types_of_their_fields(cluster: Cluster) -> Iterator[Fault]:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, str) and bool(value == "0" or _DURATION.fullmatch(value))
+    return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 
 @rule("kubelet")

@@ -232,18 +232,32 @@ def test_what_an_interrupted_renewal_did_not_restart_is_restarted(machine: Machi
     assert not machine.called("crictl stop")
 
 
+@pytest.mark.parametrize("left", ["in-turn", "late"])
 def test_one_interrupted_within_kubeadm_is_completed_though_its_etcd_does_not_start(
-    machine: Machine,
+    machine: Machine, left: str
 ) -> None:
     """A key without its certificate ends etcd, and the turn needs one that is healthy."""
-    machine.place(f"{STATE}/renewed", "in-turn\n")
+    machine.place(f"{STATE}/renewed", f"{left}\n")
     machine.place(f"{PKI}/etcd/server.crt", certificate(30 * DAY))
     machine.answer("^crictl ps", prints="")
+    machine.answer("^kubectl", status=1)
+    # Between it and the script is its time limit.
+    kill = "os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9)"
+    machine.answer("kubeadm certs renew all", does=kill)
+    assert renew(machine).status == 0
+    assert not machine.called("kubeadm")
+
+    machine.place(f"{STATE}/renewing")
+    assert renew(machine).status == -9
+    machine.answer("kubeadm certs renew all")
+    machine.place(f"{PKI}/etcd/server.crt", certificate(YEAR - 60))
     result = renew(machine)
     assert result.status == 0, result
-    assert machine.called("kubeadm certs renew all")
-    assert "not now: a member of etcd is not healthy" in result.log
-    assert not machine.called("crictl stop")
+    assert len(machine.called("kubeadm certs renew all")) == 1
+    assert "not now: " in result.log
+    assert not machine.has(f"{STATE}/renewing")
+    assert renew(machine).status == 0
+    assert not machine.called("kubeadm")
 
 
 def test_expired_ones_are_renewed_while_nothing_answers(machine: Machine) -> None:

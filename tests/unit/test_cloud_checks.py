@@ -176,6 +176,13 @@ def test_a_flavor_without_a_disk_needs_a_volume() -> None:
     assert len(lines) == 1
     assert lines[0].startswith("flavor = m1.medium: has no disk")
     assert told(none, gateway=volume, controlPlane=volume, worker=volume) == []
+    assert len(told(none)) == 1
+    # This cloud allows it.
+    there = tuple(
+        Server(name=f"demo-{role}-0", cores=2, memory=4096)
+        for role in ("gateway", "control-plane", "worker")
+    )
+    assert told(replace(none, servers=there)) == []
 
 
 def test_a_control_plane_must_be_as_large_as_kubeadm_requires() -> None:
@@ -371,6 +378,10 @@ def test_a_restricted_credential_is_refused_before_a_server_is_made(
     assert line.startswith("openstack:cloud: its application credential is restricted")
     no_login = {"cloudControllerManager": {"enabled": False}, "cinderCsi": {"enabled": False}}
     assert told(facts, addons=no_login) == []
+    # A running cluster has its credential.
+    running = replace(facts, ports=LIVING)
+    assert told(running) == []
+    assert any("restricted" in line for line in warnings(cluster(), running))
     answering(monkeypatch, application_credential={"id": "1", "restricted": False})
     assert query(login, cluster(), warn=print).restricted_login is None
 
@@ -456,6 +467,8 @@ def test_a_cloud_that_does_not_list_ports_is_told_and_the_rest_is_checked(
         ("network", "security_groups", {"securityGroups", "securityGroupRules"}),
         ("network", "ports", {"ports", "floatingIps"}),
         ("compute", "server_groups", {"serverGroups"}),
+        ("compute", "servers", {"instances", "cores", "memory", "volumes", "gigabytes"}),
+        ("block_storage", "volumes", {"volumes", "gigabytes"}),
     ],
 )
 def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
@@ -469,7 +482,7 @@ def test_a_quota_tells_nothing_without_what_the_cluster_has_of_it(
     assert quotas <= limits()
     getattr(getattr(connection, service), call).side_effect = ForbiddenException("not allowed")
     assert not quotas & limits()
-    assert {"instances", "volumes"} <= limits()
+    assert ({"instances", "volumes"} - quotas) <= limits()
 
 
 # The port of a running cluster's VIP.
@@ -611,15 +624,21 @@ class TestExistingNetwork:
             Router(id=name, name=name, external_network_id=to) for name, to in leads_to.items()
         )
         facts: dict[str, Any] = {"networks": networks, "routers": routers}
+
+        def told(*connected: str) -> list[str]:
+            return self.told({**facts, "router_interfaces": {"s": frozenset(connected)}})
+
         for wrong in ([], ["inside"]):
-            [line] = self.told(facts, routers=frozenset(wrong))
+            [line] = told(*wrong)
             assert line.startswith(
                 "existingNetwork.subnet = tenant-v4: has no router to public, so"
             )
-        [line] = self.told(facts, routers=frozenset({"office"}))
+        [line] = told("office")
         assert "has no router to public, only to office, so no floating IP" in line
         for right in ({"public"}, {"office", "public"}, {"that of another project"}):
-            assert self.told(facts, routers=frozenset(right)) == []
+            assert told(*right) == []
+        assert len(self.told({**facts, "router_interfaces": {}})) == 1
+        assert self.told({**facts, "router_interfaces": None}) == []
 
     def test_a_network_without_port_security_is_refused(self) -> None:
         network = CloudNetwork(id="2", name="tenant", port_security=False)

@@ -818,6 +818,8 @@ def test_names_and_ranges_that_kubernetes_takes_are_taken() -> None:
                 **BY_PRIORITY,
                 "shutdownGracePeriod": "0s",
                 "imageGCHighThresholdPercent": 90,
+                "volumeStatsAggPeriod": "-1s",
+                "syncFrequency": "1m.5s",
                 "evictionHard": {"imagefs.available": "100%"},
                 "enforceNodeAllocatable": ["pods", "kube-reserved"],
                 "kubeReservedCgroup": "/kube",

@@ -61,7 +61,12 @@ PROJECT = {"project_id": "p"}
     [
         (CREDENTIAL, {}, "v3applicationcredential", CREDENTIAL),
         ({**CREDENTIAL, **PROJECT}, {}, "v3applicationcredential", CREDENTIAL),
-        ({"token": "t", **PROJECT}, {}, "token", {"token": "t", **PROJECT}),
+        (
+            {"token": "t", **PROJECT, "domain_name": "Corp"},
+            {},
+            "token",
+            {"token": "t", **PROJECT},
+        ),
         (
             {**USER, **PROJECT, "password": "hunter2"},
             {"OS_TOKEN": "t"},

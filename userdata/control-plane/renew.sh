@@ -4,6 +4,8 @@
 CERTIFICATES_UNIT=openstack-kubernetes-certificates
 # Exists until everything has restarted with the new certificates; it says how.
 TO_RESTART=$STATE_DIR/renewed
+# Exists until kubeadm has written all of them.
+RENEWING=$STATE_DIR/renewing
 INIT_CONFIG=$CONF_DIR/kubeadm-init.yaml # of kubeadm, which cannot ask an API that is down
 
 # A control plane renews its certificates by itself, and also when they have expired: it has the CAs.
@@ -25,13 +27,15 @@ remove_certificates_timer() {
 # another control plane is lost, an API that pauses while this one restarts is better than one that ends
 # when the certificates do.
 renew() {
-  local due how interrupted=false
+  local due how
   read_validity
   is_member || die "this machine is not a member of a cluster"
   at_exit report_certificates
   ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
+  # A renewal that was interrupted may have left a key without its certificate. etcd would not start with
+  # it, and no turn would come.
+  [[ ! -e $RENEWING ]] || run_renewal
   due=$(certificate_within $((CERTIFICATE_SECONDS / 3)))
-  [[ -z $due || ! -e $TO_RESTART ]] || interrupted=true
   if [[ -n $due ]]; then
     log "$due expires at $(expiry_of "$due"): renewing all"
     if [[ -n $(certificate_within 0) ]]; then
@@ -40,17 +44,15 @@ renew() {
       write_file "$TO_RESTART" 0644 late
     fi
   fi
-  # It may have left a key without its certificate: etcd would not start with it, and no turn would come.
-  [[ $interrupted == false ]] || run_renewal
   how=$(cat "$TO_RESTART" 2>/dev/null) || how=''
   # What still runs with the earlier certificates has them until they expire.
   [[ $how != in-turn || -z $(find "$TO_RESTART" -mmin +$((CERTIFICATE_SECONDS / 240))) ]] || how=late
   # shellcheck disable=SC2034 # turn.sh looks at it
   [[ $how != late ]] || NEEDS_OTHERS=false
   if [[ $how == at-once ]]; then
-    renew_expired
+    renew_expired "$due"
   elif [[ -n $due || -n $how ]] && take_turn "renewal of certificates"; then
-    renew_in_turn
+    renew_in_turn "$due"
   fi
 }
 
@@ -65,25 +67,28 @@ read_validity() {
   esac
 }
 
+# renew_in_turn DUE: empty if they are renewed already, and only the restarts are left.
 renew_in_turn() {
   [[ -e $TO_RESTART ]] || write_file "$TO_RESTART" 0644 in-turn
-  run_renewal
+  [[ -z $1 ]] || run_renewal
   restart_in_turn "what is left is restarted when it is"
   rm -f -- "$TO_RESTART"
 }
 
-# No one can use this control plane, so it takes no turn; and its API comes back only when enough
-# others have done the same, so nothing is waited for.
+# renew_expired DUE: no one can use this control plane, so it takes no turn; and its API comes back only
+# when enough others have done the same, so nothing is waited for.
 renew_expired() {
   step "certificates have expired"
-  run_renewal
+  [[ -z $1 ]] || run_renewal
   stop_static_pods "${STATIC_PODS[@]}"
   rm -f -- "$TO_RESTART"
 }
 
 run_renewal() {
   step "renew the certificates"
+  : >"$RENEWING"
   run kubeadm certs renew all --config "$INIT_CONFIG" || die "kubeadm could not renew the certificates"
   complete_certificates
+  rm -f -- "$RENEWING"
   log "the certificates are valid until $(expiry_of "$PKI/apiserver.crt")"
 }

@@ -50,7 +50,7 @@ reset_node() {
       die "kubeadm reset failed" containerd.service
   fi
   rm -rf -- "$ROOT"/etc/cni/net.d/* "$STATE_DIR/manifests"
-  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed,upgrade}
+  rm -f -- "$STATE_DIR"/{attempt,member,served,kubeadm-init.sha256,kube-proxy,kubelet-config,renewed,renewing,upgrade}
 }
 
 # A machine that belongs to another cluster is left alone for as long as that cluster lives.
@@ -113,8 +113,9 @@ forget_other_policies() {
     state=$ROOT/var/lib/kubelet/${manager}_manager_state
     policy=$(sed -n "s/^${manager}ManagerPolicy: *//p" "$ROOT/var/lib/kubelet/config.yaml")
     policy=${policy:-none}
+    [[ -e $state ]] || continue
     # The memory manager's None has a capital letter.
-    [[ -e $state ]] && ! grep -qi "\"policyName\":\"$policy\"" "$state" || continue
+    ! grep -qi "\"policyName\":\"$policy\"" "$state" || continue
     log "the policy of the $manager manager is $policy now"
     systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
     rm -f -- "$state"
