@@ -1,7 +1,7 @@
 """Race the program, bare kubeadm and kubespray on the lab's cloud, in turn. Needs root.
 
-The results of all runs are kept in the lab's cache, and docs/race.md is written after each
-contestant. kubespray is a checkout that you have; its requirements are installed in the cache.
+The runs are kept in docs/race.json, and docs/race.md is written after each contestant. kubespray
+is a checkout that you have; its requirements are installed in the cache.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "--only", action="append", choices=(PROGRAM, KUBEADM, KUBESPRAY), help="can be repeated"
     )
     parser.add_argument("--runs", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--fresh", action="store_true", help="forget the results of earlier runs")
+    parser.add_argument("--fresh", action="store_true", help="forget their earlier runs")
     arguments = parser.parse_args(words)
     if arguments.only and PROGRAM not in arguments.only and not MANIFESTS.exists():
         parser.error(f"{PROGRAM} must run first: the others get the pod network of its cluster")
@@ -112,7 +112,9 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.kubespray:
         contestants[KUBESPRAY] = lambda done: kubespray(done, arguments.kubespray.absolute())
     chosen = arguments.only or list(contestants)
-    known = {} if arguments.fresh else results.load()
+    known = results.load()
+    if arguments.fresh:
+        known = {name: runs for name, runs in known.items() if name not in chosen}
     for run in range(arguments.runs):
         # Each run begins with another one; the first time, the others need the program's manifests.
         turn = run % len(chosen)
@@ -129,12 +131,13 @@ def main(words: Sequence[str] | None = None) -> None:
                     made = Run(
                         version=version,
                         day=str(datetime.now(UTC).date()),
+                        releases=[OLD, NEW],
                         load=busy,
                         steps=done,
                     )
                     known[contestant] = results.with_run(known.get(contestant, []), made)
                     results.save(known)
-                    page.publish(known, OLD, NEW)
+                    page.publish(known)
 
 
 if __name__ == "__main__":

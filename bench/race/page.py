@@ -13,12 +13,12 @@ PAGE = PROJECT / "docs/race.md"
 HEADING = "## The last race\n"
 
 
-def publish(results: Mapping[str, Sequence[Run]], old: str, new: str) -> None:
+def publish(results: Mapping[str, Sequence[Run]]) -> None:
     """Put these results in the place of the last ones."""
-    replace_below(PAGE, HEADING, text(results, old, new))
+    replace_below(PAGE, HEADING, text(results))
 
 
-def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
+def text(results: Mapping[str, Sequence[Run]]) -> str:
     """Seconds with and without servers, the tools' use of the machine, the API in an upgrade."""
     figures = {contestant: medians(runs) for contestant, runs in results.items()}
     seconds = [
@@ -34,10 +34,10 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
     ]
     return "\n".join(
         (
-            f"Kubernetes {old}, upgraded to {new}. Medians of these runs:",
+            "Medians of these runs:",
             "",
             *_table(
-                ("contestant", "commit", "runs", "days", "load of the machine before"),
+                ("contestant", "commit", "Kubernetes", "runs", "days", "load before each"),
                 [(contestant, *_runs(of)) for contestant, of in results.items()],
             ),
             "",
@@ -49,7 +49,8 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
             "",
             *_table(("step", *figures), used),
             "",
-            "The API during the upgrade, queried five times a second:",
+            "The API's `/readyz` during the upgrade, five times a second; a server that is about",
+            "to stop says no there, and still serves:",
             "",
             *upgrades,
             "",
@@ -57,10 +58,12 @@ def text(results: Mapping[str, Sequence[Run]], old: str, new: str) -> str:
     )
 
 
-def _runs(of: Sequence[Run]) -> tuple[str, str, str, str]:
+def _runs(of: Sequence[Run]) -> tuple[str, ...]:
     days = sorted({run.day for run in of})
     loads = ", ".join(f"{run.load:.1f}" for run in of)
-    return of[-1].version, str(len(of)), " to ".join((days[0], *days[1:][-1:])), loads
+    last = of[-1]
+    days_text = " to ".join((days[0], *days[1:][-1:]))
+    return last.version, ", then ".join(last.releases), str(len(of)), days_text, loads
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

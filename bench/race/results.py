@@ -1,4 +1,8 @@
-"""Results of all runs so far: an interrupted race continues, and more runs make better medians."""
+"""The runs of which docs/race.md shows the medians, in a file next to it.
+
+They are kept in the repository because a race takes hours: each run that is added makes the medians
+better, and an interrupted race continues.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from statistics import median
 from typing import Any
 
 from bench.race.step import Step
-from lab.paths import CACHE, ensure
+from lab.paths import PROJECT
 
-FILE = CACHE / "race.json"
+FILE = PROJECT / "docs/race.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +28,17 @@ class Run:
     version: str
     """The commit that ran."""
     day: str
+    releases: Sequence[str]
+    """Of Kubernetes: the first one, and that of the upgrade."""
     load: float
     """Of the machine before it, the average of a minute: what else was at work."""
     steps: Mapping[str, Step]
 
 
 def load(file: Path = FILE) -> dict[str, list[Run]]:
-    """Contestant -> its runs, oldest first; without those that an earlier release has kept."""
-    if not file.exists():
-        return {}
+    """Contestant -> its runs, oldest first."""
     return {
-        contestant: [_read(run) for run in runs if "steps" in run]
+        contestant: [_read(run) for run in runs]
         for contestant, runs in json.loads(file.read_text()).items()
     }
 
@@ -50,7 +54,7 @@ def save(results: Mapping[str, Sequence[Run]], file: Path = FILE) -> None:
         contestant: [dataclasses.asdict(run) for run in runs]
         for contestant, runs in results.items()
     }
-    (ensure(file.parent) / file.name).write_text(json.dumps(plain, indent=1))
+    file.write_text(json.dumps(plain, indent=1) + "\n")
 
 
 def version(checkout: Path) -> str:
@@ -61,8 +65,9 @@ def version(checkout: Path) -> str:
 
 
 def with_run(runs: Sequence[Run], run: Run) -> list[Run]:
-    """Add a run; those of other versions say nothing about it."""
-    return [*(each for each in runs if each.version == run.version), run]
+    """Add a run; those of other versions, or with other releases, say nothing about it."""
+    same = (each for each in runs if (each.version, each.releases) == (run.version, run.releases))
+    return [*same, run]
 
 
 def medians(runs: Sequence[Run]) -> dict[str, Step]:

@@ -24,7 +24,8 @@ def step(seconds: float, **more: float) -> Step:
 
 
 def run(steps: Mapping[str, Step], **more: Any) -> Run:
-    return Run(**{"version": "1a2b3c4", "day": "2026-11-25", "load": 0.1, **more}, steps=steps)
+    given = {"version": "1a2b3c4", "day": "2026-11-25", "load": 0.1, **more}
+    return Run(**given, releases=["v1.35.4", "v1.36.3"], steps=steps)
 
 
 def test_a_lost_control_plane_is_in_the_groups_for_broken_ones_only() -> None:
@@ -55,8 +56,7 @@ def test_every_program_comes_from_the_machine_with_its_own_checksum() -> None:
 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
-    file = tmp_path / "lab" / "race.json"
-    assert results.load(file) == {}
+    file = tmp_path / "race.json"
     known = {"kubespray": [run({CREATE: step(800, servers=27)}), run({})]}
     results.save(known, file)
     assert results.load(file) == known
@@ -87,14 +87,20 @@ def test_the_page_shows_seconds_with_and_without_servers_and_what_failed_or_was_
         ],
         "kubespray": [run({CREATE: step(800, servers=27)})],
     }
-    lines = page.text(known, "v1.35.4", "v1.36.3").splitlines()
-    assert "| openstack-kubernetes | 1a2b3c4 | 2 | 2026-11-25 to 2026-11-27 | 0.1, 1.3 |" in lines
-    assert "| kubespray | 1a2b3c4 | 1 | 2026-11-25 | 0.1 |" in lines
+    lines = page.text(known).splitlines()
+    same = "1a2b3c4 | v1.35.4, then v1.36.3"
+    assert f"| openstack-kubernetes | {same} | 2 | 2026-11-25 to 2026-11-27 | 0.1, 1.3 |" in lines
+    assert f"| kubespray | {same} | 1 | 2026-11-25 | 0.1 |" in lines
     assert f"| {CREATE} | 120 (120), 1 of 2 runs | 800 (827) |" in lines
     assert f"| {UPGRADE} | 300 (300), 1 of 2 runs | - |" in lines
     assert f"| {CREATE} | 240 s, 100 MiB, 1 | 1600 s, 100 MiB, 1 |" in lines
     assert "- openstack-kubernetes: 0.4 s of silence at most, failed polls: 0" in lines
     assert not any(line.startswith("- kubespray") for line in lines)
+
+
+def test_the_page_shows_the_runs_that_are_kept() -> None:
+    _, shown = page.PAGE.read_text().split(page.HEADING)
+    assert shown.strip() == page.text(results.load()).strip()
 
 
 def test_processor_time_includes_a_process_whose_parent_has_ended() -> None:
