@@ -34,7 +34,7 @@ after_checks = pulumi.ResourceOptions(depends_on=checked)
 name = cluster.cluster_name
 pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys, opts=after_checks)
 last_update.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
-last_update.check_ssh_keys(pki, cluster.machine_names)
+last_update.check_ssh_keys(pki)
 network = Network(name, cluster, pki.cluster_id, last_update, after_checks)
 
 context = Context(
@@ -42,8 +42,8 @@ context = Context(
     network=network,
     pki=pki,
     rollout=RolloutOrder(last_update.names),
-    ssh_keys_in_use=last_update.ssh_keys_in_use(pki, cluster.machine_names),
-    host_keys_in_use=last_update.host_keys_in_use(cluster.rotation.host_keys),
+    ssh_key_rotation=last_update.ssh_key_rotation(cluster, pki),
+    host_key_rotation=last_update.host_key_rotation(cluster),
     volume_zones=last_update.volume_zones(cluster),
 )
 gateway = Gateway(f"{name}-gateway", context)
@@ -74,6 +74,5 @@ pulumi.export("nodes", machines)
 if addons.object_store is not None:
     pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)
-for key, value in rotations_shown(cluster, phase, rotations).items():
+for key, value in rotations_shown(context, rotations).items():
     pulumi.export(key, value)
-pulumi.export("sshPrivateKey", pki.ssh_private_key)

@@ -21,8 +21,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from commands.errors import CommandError
 from commands.private_file import private_folder
-from commands.ssh_login import RefusedError, SshLogin, StrangerError, UnreachableError
+from commands.ssh_login import RefusedError, SshLogin, StrangerError
 
 
 class Server:
@@ -49,6 +50,8 @@ class Server:
 
     def only(self) -> None:
         """Have it show the newest key only, and make sure that it does."""
+        if not self._older:  # they are still needed
+            return
         self._install(self._login("newest", [self._machine["host_key"]]))
         try:
             self._login("older", self._older).run("true\n")
@@ -81,7 +84,7 @@ def main() -> None:
                     server.only()
                 case _:
                     sys.exit("usage: python -m commands.host_key show|only")
-        except (UnreachableError, RefusedError, StrangerError) as error:
+        except CommandError as error:
             sys.exit(f"error: {error}")
 
 

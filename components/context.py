@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pulumi
 
+from components.key_rotation import KeyRotation
 from components.last_outputs import VOLUME_ZONES, immutable_settings_output
 from components.machine_folder import machine_variables
 from components.network import Network
@@ -24,10 +25,8 @@ class Context:
     network: Network
     pki: Pki
     rollout: RolloutOrder
-    # Public keys of earlier generations that the last update's commands connect with.
-    ssh_keys_in_use: pulumi.Output[Sequence[str]]
-    # Earlier generations of host keys that the last update's commands ask for.
-    host_keys_in_use: pulumi.Output[Sequence[int]]
+    ssh_key_rotation: pulumi.Output[KeyRotation]
+    host_key_rotation: pulumi.Output[KeyRotation]
     # Whether volumes are made in the zones of their pods; None without Cinder CSI.
     volume_zones: pulumi.Output[bool] | None
 

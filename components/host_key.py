@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from components.context import Context
 from components.key_pair import KeyPair, numbered
+from components.key_rotation import KeyRotation
 from components.machine_login import MachineLogin, login_command
 from components.packing import pack, scripts
 from components.ssh import loader
@@ -93,15 +94,15 @@ def show_host_key(
     if len(login.host_keys) == 1:
         return []
     *earlier, newest = login.host_keys
-    in_use = pulumi.Output.all(context.host_keys_in_use, *(key.public for key in earlier)).apply(
-        lambda values: json.dumps([values[generation] for generation in values[0]])
-    )
+    in_use = _public(context, login, lambda rotation: rotation.in_use)
     folder: pulumi.Output[str] = pulumi.Output.all(
-        in_use=context.host_keys_in_use,
+        rotation=context.host_key_rotation,
         older=_older_files(earlier[-1]),
         files=host_key_files(login),
     ).apply(
-        lambda values: pack({**values["files"], **(values["older"] if values["in_use"] else {})})
+        lambda values: pack(
+            {**values["files"], **(values["older"] if values["rotation"].in_use else {})}
+        )
     )
     return [
         login_command(
@@ -110,7 +111,7 @@ def show_host_key(
             "show-host-key",
             "host_key show",
             variables=_variables(login, folder, in_use),
-            newest=newest.public,
+            trigger=newest.public,
             after=after,
             opts=opts,
         )
@@ -123,8 +124,8 @@ def retire_host_keys(
     """Have a server show its newest host key only, when nothing asks for an older one."""
     if len(login.host_keys) < 2:
         return []
-    *earlier, newest = login.host_keys
-    older = pulumi.Output.all(*(key.public for key in earlier)).apply(json.dumps)
+    newest = login.host_keys[-1]
+    older = _public(context, login, lambda rotation: rotation.retired)
     folder: pulumi.Output[str] = pulumi.Output.all(**host_key_files(login)).apply(pack)
     return [
         login_command(
@@ -133,10 +134,21 @@ def retire_host_keys(
             "only-host-key",
             "host_key only",
             variables=_variables(login, folder, older),
-            newest=newest.public,
+            trigger=pulumi.Output.all(context.host_key_rotation, newest.public).apply(
+                lambda both: both[0].trigger(both[1])
+            ),
             after=after,
         )
     ]
+
+
+def _public(
+    context: Context, login: MachineLogin, generations: Callable[[KeyRotation], Sequence[int]]
+) -> pulumi.Output[str]:
+    """A JSON list of the public keys of these generations."""
+    return pulumi.Output.all(
+        context.host_key_rotation, *(key.public for key in login.host_keys)
+    ).apply(lambda values: json.dumps([values[each] for each in generations(values[0])]))
 
 
 def _older_files(older: KeyPair) -> Mapping[str, pulumi.Input[str]]:

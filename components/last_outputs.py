@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,19 +49,28 @@ class LastOutputs:
             node_at={node["address"]: node["name"] for node in nodes},
             floating_ip=urlsplit(outputs.get("apiEndpoint") or "").hostname,
             kubernetes_version=outputs.get("kubernetesVersion"),
-            ssh_key_checksum=ssh_key and key_checksum(ssh_key),
+            ssh_key_checksum=ssh_key and _checksum(ssh_key),
             immutable_settings=outputs.get("immutableSettings") or {},
             host_keys=int(outputs["hostKeys"]) if nodes else None,
             authorities=authorities and (int(authorities["generation"]), authorities["phase"]),
         )
+
+    def ssh_key_generation(self, keys: Sequence[object]) -> int | None:
+        """The place of the last update's SSH key among these private keys; 1 is the first one.
+
+        A key that is still to be made, in place of one that left the configuration, is no text.
+        """
+        for generation, key in enumerate(keys, start=1):
+            if isinstance(key, str) and self.ssh_key_checksum == _checksum(key):
+                return generation
+        return None
 
     def volume_zones(self, *, found: bool) -> bool:
         """Return what the last update said, or what is found: the first release does not say it."""
         return bool(json.loads(self.immutable_settings.get(VOLUME_ZONES, json.dumps(found))))
 
 
-def key_checksum(key: str) -> str:
-    """The checksum by which an SSH key is known again."""
+def _checksum(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 

@@ -10,11 +10,14 @@ import pulumi
 from tenacity import retry, stop_after_delay, wait_fixed
 
 from components import refused_changes
+from components.key_rotation import KeyRotation
 from components.last_outputs import LastOutputs
 from components.pki import Pki
 from components.zones import cinder_has_zones_of_nodes
 from config.models.cluster import Cluster
 
+# Ends of the names of the commands that run when a machine leaves.
+_ON_LEAVING = ("-membership", "-handover")
 # How long the state may be in the middle of being written; it takes milliseconds.
 _READING_SECONDS = 10
 
@@ -22,7 +25,8 @@ _READING_SECONDS = 10
 class LastUpdate:
     """The last successful update of the stack, and the checks that compare with it."""
 
-    def __init__(self, last: pulumi.Output[LastOutputs]) -> None:
+    def __init__(self, stack: str, last: pulumi.Output[LastOutputs]) -> None:
+        self._stack = stack
         self._last = last
         self.names = last.apply(lambda outputs: outputs.machines)
 
@@ -30,7 +34,7 @@ class LastUpdate:
     def of_this_stack() -> LastUpdate:
         """Read the stack's own last outputs; before the first successful update there are none."""
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-        return LastUpdate(pulumi.Output.from_input(_last_outputs(stack)))
+        return LastUpdate(stack, pulumi.Output.from_input(_last_outputs(stack)))
 
     def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
         """Refuse another cluster name, which the cloud checks would take for a new cluster."""
@@ -48,24 +52,40 @@ class LastUpdate:
         checked = self._last.apply(lambda last: refused_changes.check(last, cluster))
         return pulumi.Output.all(*after, checked).apply(lambda _: [])
 
-    def ssh_keys_in_use(self, pki: Pki, machines: Sequence[str]) -> pulumi.Output[Sequence[str]]:
-        """The earlier SSH keys, if the last successful update did not end with the newest one.
+    def ssh_key_rotation(self, cluster: Cluster, pki: Pki) -> pulumi.Output[KeyRotation]:
+        """The part of this update in the rotation of the SSH key."""
 
-        A machine that leaves would be drained with the last update's key, when none accepts it.
-        """
-        newest, earlier = pki.ssh_keys[-1], pki.ssh_keys[:-1]
-        found: pulumi.Output[Sequence[str]] = pulumi.Output.all(
-            self._last, newest.private, *(key.public for key in earlier)
-        ).apply(
-            lambda values: refused_changes.ssh_keys_in_use(
-                values[0], machines, values[1], values[2:], own=pki.has_own_ssh_key
-            )
+        # In a preview, the newest one may still have to be made.
+        private = [key.private for key in pki.ssh_keys]
+        return pulumi.Output.all(self._last, *private).apply(
+            lambda values: self._key_rotation(
+                "the SSH key", values[0].ssh_key_generation(values[1:]), len(private), cluster
+            ),
+            run_with_unknowns=True,
         )
-        return found
 
-    def host_keys_in_use(self, newest: int) -> pulumi.Output[Sequence[int]]:
-        """The earlier generations of host keys that the last update's commands may ask for."""
-        return self._last.apply(lambda last: list(range(last.host_keys or 1, newest)))
+    def host_key_rotation(self, cluster: Cluster) -> pulumi.Output[KeyRotation]:
+        """The part of this update in the rotation of the SSH host keys."""
+        newest = cluster.rotation.host_keys
+        return self._last.apply(
+            lambda last: self._key_rotation("the SSH host keys", last.host_keys, newest, cluster)
+        )
+
+    def _key_rotation(
+        self, what: str, last: int | None, newest: int, cluster: Cluster
+    ) -> pulumi.Output[KeyRotation]:
+        if last in (None, newest):
+            return pulumi.Output.from_input(KeyRotation.after(last, newest, frozenset()))
+
+        def rotation(in_state: AbstractSet[str]) -> KeyRotation:
+            found = KeyRotation.after(last, newest, in_state - set(cluster.machine_names))
+            found.announce(what)
+            return found
+
+        in_state: pulumi.Output[AbstractSet[str]] = pulumi.Output.from_input(
+            _machines_in_state(self._stack)
+        )
+        return in_state.apply(rotation)
 
     def authorities_phase(self, cluster: Cluster) -> pulumi.Output[str]:
         """The phase of the newest certificate authorities: the one after the last update's.
@@ -124,29 +144,36 @@ class LastUpdate:
             lambda values: values[0].volume_zones(found=values[1])
         )
 
-    def check_ssh_keys(self, pki: Pki, machines: Sequence[str]) -> None:
+    def check_ssh_keys(self, pki: Pki) -> None:
         """Refuse, in a preview, a key other than the one that machines got at their first boot.
 
         An update continues: only a person knows whether the machines have been given the new one.
-        That no machine leaves meanwhile is checked here too, since the new key is not known yet.
         """
-
-        def check(last: LastOutputs, *keys: object) -> None:
-            refused_changes.check_ssh_key(last.ssh_key_checksum, *keys)
-            refused_changes.check_leaving(last, machines, keys, own=pki.has_own_ssh_key)
-
         if pulumi.runtime.is_dry_run():
             keys = [key.private for key in pki.ssh_keys]
             pulumi.Output.all(self._last, *keys).apply(
-                lambda values: check(*values), run_with_unknowns=True
+                lambda values: refused_changes.check_ssh_key(*values), run_with_unknowns=True
             )
 
 
-@retry(stop=stop_after_delay(_READING_SECONDS), wait=wait_fixed(0.1), reraise=True)
-async def _last_outputs(stack: str) -> LastOutputs:
-    """Read what a StackReference would read, but more than once if need be.
+# The engine writes the state all the time, and one in a folder is missing for a moment then.
+_persistently = retry(stop=stop_after_delay(_READING_SECONDS), wait=wait_fixed(0.1), reraise=True)
 
-    The engine writes the state all the time, and one in a folder is missing for a moment then.
-    """
+
+@_persistently
+async def _last_outputs(stack: str) -> LastOutputs:
+    """Read what a StackReference would read."""
     answer = await pulumi.runtime.invoke_async("pulumi:pulumi:readStackOutputs", {"name": stack})
     return LastOutputs.of(answer["outputs"])
+
+
+@_persistently
+async def _machines_in_state(stack: str) -> AbstractSet[str]:
+    """Read the names of the machines that an update would have to let go, or has failed to.
+
+    The outputs do not have the latter: they are written although a drain fails at the end.
+    """
+    of_all = "pulumi:pulumi:readStackResourceOutputs"
+    answer = await pulumi.runtime.invoke_async(of_all, {"stackName": stack})
+    names = [urn.rpartition("::")[2] for urn in answer["outputs"]]
+    return {name.removesuffix(end) for end in _ON_LEAVING for name in names if name.endswith(end)}

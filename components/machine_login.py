@@ -49,25 +49,25 @@ def login_command(
     run: str,
     *,
     variables: Mapping[str, pulumi.Input[str]],
-    newest: pulumi.Input[str],
+    trigger: pulumi.Input[str],
     after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions | None = None,
 ) -> pulumi.Resource:
-    """A command that also gets MACHINE and KEYS; runs for each machine and each newest key."""
-    keys = context.pki.ssh_keys
+    """A command that also gets MACHINE and KEYS; runs for each machine and each `trigger`."""
+    private = [key.private for key in reversed(context.pki.ssh_keys)]
     return CommandOnCreate(
         f"{login.name}-{purpose}",
         run,
         {
             "MACHINE": _machine(login),
-            "KEYS": pulumi.Output.all(*(key.private for key in reversed(keys))).apply(json.dumps),
+            "KEYS": pulumi.Output.all(*private).apply(json.dumps),
             **variables,
         },
         pulumi.ResourceOptions.merge(
             opts,
             pulumi.ResourceOptions(depends_on=after, deleted_with=context.network.anchor),
         ),
-        triggers=[login.machine_id, newest],
+        triggers=[login.machine_id, trigger],
     )
 
 

@@ -59,7 +59,6 @@ class Pki(pulumi.ComponentResource):
     administrator: Identity
     ssh_private_key: pulumi.Output[str]
     ssh_public_key: pulumi.Output[str]
-    has_own_ssh_key: bool
     # Every generation, OpenSSH's formats: the first one first.
     ssh_keys: Sequence[KeyPair]
     # Marks what is the cluster's in the cloud; another cluster of the same name has another one.
@@ -100,8 +99,7 @@ class Pki(pulumi.ComponentResource):
             for generation in range(1, rotation.backup_key + 1)
         ]
 
-        self.has_own_ssh_key = bool(own_ssh_keys)
-        if self.has_own_ssh_key and rotation.ssh_key > 1:
+        if own_ssh_keys and rotation.ssh_key > 1:
             problem = "sshPrivateKey is your own: see 'Your own SSH key' in docs/operations.md"
             raise ConfigError([Fault("rotation.sshKey", rotation.ssh_key, problem)])
         self.ssh_keys = [_own_ssh_key(key) for key in own_ssh_keys] or [

@@ -16,7 +16,6 @@ from components.last_outputs import (
     ZONES,
     LastOutputs,
     control_plane_zones,
-    key_checksum,
 )
 from config import immutable
 from config.errors import MISSING, ConfigError, Fault
@@ -73,10 +72,9 @@ def check_cluster_id(
     raise ConfigError([Fault("clusterName", cluster.cluster_name, problem)])
 
 
-def check_ssh_key(known: str | None, *keys: object) -> None:
-    """Refuse a key other than the one that machines got, whose checksum is `known`."""
-    # A key that is still to be made, in place of one that left the configuration, is no text.
-    if known is None or any(isinstance(key, str) and known == key_checksum(key) for key in keys):
+def check_ssh_key(last: LastOutputs, *keys: object) -> None:
+    """Refuse keys without the one that machines got."""
+    if last.ssh_key_checksum is None or last.ssh_key_generation(keys) is not None:
         return
     problem = (
         "this is not the text of the key that the machines got; to replace that one, set it as "
@@ -84,36 +82,6 @@ def check_ssh_key(known: str | None, *keys: object) -> None:
         "never go back): see 'Your own SSH key' in docs/operations.md"
     )
     raise ConfigError([Fault("sshPrivateKey", MISSING, problem)])
-
-
-def ssh_keys_in_use(
-    last: LastOutputs, machines: Sequence[str], newest: str, earlier: Sequence[str], *, own: bool
-) -> Sequence[str]:
-    """The earlier keys, unless all machines know the newest one; no machine leaves meanwhile."""
-    check_leaving(last, machines, [*earlier, newest], own=own)
-    return [] if _is_known(last, newest) else earlier
-
-
-def check_leaving(
-    last: LastOutputs, machines: Sequence[str], keys: Sequence[object], *, own: bool
-) -> None:
-    """Refuse that machines leave while the newest of these SSH keys takes the place of another."""
-    leaving = last.machines - set(machines)
-    if len(keys) == 1 or _is_known(last, keys[-1]) or not leaving:
-        return
-    problem = _cannot_leave(leaving)
-    raise ConfigError(
-        [
-            Fault("sshPrivateKey", MISSING, problem)
-            if own
-            else Fault("rotation.sshKey", len(keys), problem)
-        ]
-    )
-
-
-def _is_known(last: LastOutputs, key: object) -> bool:
-    """True if all machines know this key; one that is still to be made is no text."""
-    return isinstance(key, str) and last.ssh_key_checksum == key_checksum(key)
 
 
 def check_network(last: LastOutputs, key: str, name: str, found: str) -> str:
@@ -180,15 +148,12 @@ def _other_zones(before: Sequence[str], cluster: Cluster) -> Iterator[Fault]:
 def _host_keys(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     """A number that no connection of the last update's commands could follow."""
     shown, wanted = last.host_keys, cluster.rotation.host_keys
-    leaving = last.machines - set(cluster.machine_names)
     if shown is None or shown == wanted:
         return
     if wanted < shown:
         problem = f"it must never go back; set it to {shown} or more"
     elif wanted > shown + 1:
         problem = f"the servers show {shown}: set it to {shown + 1} and run pulumi up first"
-    elif leaving:
-        problem = _cannot_leave(leaving)
     else:
         return
     yield Fault("rotation.hostKeys", wanted, problem)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from components.authorities import Phase
+from components.context import Context
 from components.control_plane import ControlPlane
 from components.host_key import retire_host_keys
 from components.node import Node, NodeContext
@@ -14,7 +15,6 @@ from components.rotation_script import rotation_script
 from components.ssh import Script
 from components.ssh_key import retire_ssh_keys
 from components.worker_pool import WorkerPool
-from config.models.cluster import Cluster
 
 
 def finish_rotations(
@@ -117,14 +117,20 @@ def _line(node: Node) -> pulumi.Output[str]:
 
 
 def rotations_shown(
-    cluster: Cluster, phase: pulumi.Output[str], rotations: Sequence[pulumi.Resource]
+    context: Context, rotations: Sequence[pulumi.Resource]
 ) -> dict[str, pulumi.Output[object]]:
     """The outputs that the next update continues from; known when every machine shows them."""
     done = pulumi.Output.all(*(each.urn for each in rotations))
-    generation = cluster.rotation.certificate_authorities
+    generation = context.cluster.rotation.certificate_authorities
+    ssh_keys = (key.private for key in context.pki.ssh_keys)
     return {
-        "hostKeys": done.apply(lambda _: cluster.rotation.host_keys),
-        "certificateAuthorities": pulumi.Output.all(phase, done).apply(
+        "hostKeys": pulumi.Output.all(context.host_key_rotation, done).apply(
+            lambda values: values[0].shown
+        ),
+        "certificateAuthorities": pulumi.Output.all(context.pki.authorities.phase, done).apply(
             lambda values: {"generation": generation, "phase": Phase(values[0]).reached.value}
+        ),
+        "sshPrivateKey": pulumi.Output.all(context.ssh_key_rotation, *ssh_keys, done).apply(
+            lambda values: values[values[0].shown]
         ),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 
@@ -26,9 +27,8 @@ def accept_ssh_key(
     """
     if len(context.pki.ssh_keys) == 1:
         return []
-    newest = context.pki.ssh_public_key
-    accept = pulumi.Output.all(newest, context.ssh_keys_in_use).apply(
-        lambda both: json.dumps([both[0], *both[1]])
+    accept = _rotation_and_keys(context).apply(
+        lambda values: json.dumps([values[-1], *(values[each] for each in values[0].in_use)])
     )
     return [
         login_command(
@@ -37,7 +37,7 @@ def accept_ssh_key(
             "ssh-key",
             "ssh_key accept",
             variables={"ACCEPT": accept},
-            newest=newest,
+            trigger=context.pki.ssh_public_key,
             after=after,
             opts=opts,
         )
@@ -48,12 +48,13 @@ def retire_ssh_keys(
     context: Context, login: MachineLogin, *, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
     """Have a machine refuse all keys but the newest, when nothing connects with one of them."""
-    keys = context.pki.ssh_keys
-    if len(keys) == 1:
+    if len(context.pki.ssh_keys) == 1:
         return []
-    retire = pulumi.Output.all(*(key.public for key in keys)).apply(
+    retire = _rotation_and_keys(context).apply(
         # Two texts of the user may be one key.
-        lambda public: json.dumps([key for key in public[:-1] if key != public[-1]])
+        lambda values: json.dumps(
+            [key for key in (values[each] for each in values[0].retired) if key != values[-1]]
+        )
     )
     return [
         login_command(
@@ -62,7 +63,13 @@ def retire_ssh_keys(
             "only-ssh-key",
             "ssh_key only",
             variables={"RETIRE": retire},
-            newest=context.pki.ssh_public_key,
+            trigger=_rotation_and_keys(context).apply(lambda values: values[0].trigger(values[-1])),
             after=after,
         )
     ]
+
+
+def _rotation_and_keys(context: Context) -> pulumi.Output[list[Any]]:
+    """The rotation, and the public key of each generation in the place of its number."""
+    public = (key.public for key in context.pki.ssh_keys)
+    return pulumi.Output.unsecret(pulumi.Output.all(context.ssh_key_rotation, *public))

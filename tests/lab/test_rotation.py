@@ -23,6 +23,7 @@ from tests.lab.login_keys import (
     assert_only_the_newest_host_keys_are_shown,
     assert_only_the_newest_ssh_key_opens,
     host_keys,
+    on_disk,
     opened_by,
     scanned,
     ssh_keys,
@@ -387,4 +388,50 @@ def test_a_killed_rotation_of_ssh_and_host_keys_continues(cluster: Cluster, seed
     cluster.up()
     assert_only_the_newest_keys_count(cluster, 4)
     assert all(cluster.nodes().values())
+    assert cluster.up() == {}
+
+
+def local_volume(node: str) -> dict[str, object]:
+    """A volume on the disk of a node, which no drain deletes."""
+    place = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "local"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": "/tmp"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [place]}]}},
+        },
+    }
+
+
+def test_a_worker_that_leaves_meanwhile_needs_the_old_keys_until_the_next_update(
+    cluster: Cluster,
+) -> None:
+    rotation = rotation_of(cluster)
+    generation = rotation.get("sshKey", 1) + 1
+    rotation |= {"sshKey": generation, "hostKeys": generation}
+    shown = cluster.stack.outputs()["sshPrivateKey"]
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(local_volume("rotation-worker-0")))
+    cluster.stack.configure({"workerCount": 0, "rotation": rotation})
+    with pytest.raises(LabError, match="rotation-worker-0 stays, because"):
+        cluster.stack.pulumi(*UP, capture=True)
+    # Its drain still needs them, although the outputs have no such node any more.
+    cluster.kubectl("delete", "persistentvolume", "local")
+    cluster.up()
+    assert list(cluster.nodes()) == [CONTROL_PLANE]
+    assert cluster.stack.outputs()["sshPrivateKey"] == shown
+    assert cluster.stack.outputs()["hostKeys"] == generation - 1
+    *_, old, new = ssh_keys(cluster)
+    assert old == shown
+    remaining = MACHINES[:-1]
+    for machine in remaining:
+        assert opened_by(cluster, machine, new, new)
+        assert opened_by(cluster, machine, old, old)
+        assert len(on_disk(cluster, machine)) == 2
+    cluster.up()
+    assert_only_the_newest_ssh_key_opens(cluster, remaining, generation)
+    assert_only_the_newest_host_keys_are_shown(cluster, remaining, generation)
     assert cluster.up() == {}

@@ -128,6 +128,13 @@ def test_a_server_shows_the_newest_key_only(tmp_path: Path) -> None:
         assert server.shown == [public(3)]
 
 
+def test_a_server_is_left_alone_while_its_old_key_is_needed(tmp_path: Path) -> None:
+    server = Server(tmp_path, [1, 2])
+    done = server.run("only", 2, [], sends=[2])
+    assert done.returncode == 0, done.stderr
+    assert server.shown == [public(1), public(2)]
+
+
 def test_a_server_that_shows_an_old_key_nevertheless_is_reported(tmp_path: Path) -> None:
     server = Server(tmp_path, [1, 2])
     done = server.run("only", 2, [1], sends=[2, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pulumi
 import pytest
 
 from tests.unit.engine import NODES, Run, run
@@ -11,3 +12,11 @@ from tests.unit.engine import NODES, Run, run
 def updated() -> Run:
     """An update of an existing cluster, with one more worker."""
     return run({"workerCount": 3}, existing=NODES)
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The warnings of the runs of a test."""
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    return said

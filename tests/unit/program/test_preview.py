@@ -138,7 +138,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
     assert run(own, secret=secret, preview=True).resources
     # One that left the configuration: the new one is not made yet.
     with pytest.raises(ConfigError, match="sshPrivateKey"):
-        refused_changes.check_ssh_key("sum of the old one", UNKNOWN)
+        refused_changes.check_ssh_key(LastOutputs.of({"sshPrivateKey": old}), UNKNOWN)
 
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

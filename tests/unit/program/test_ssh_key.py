@@ -99,11 +99,36 @@ def test_a_users_own_ssh_key_may_follow_a_rotation(monkeypatch: pytest.MonkeyPat
     assert first["privateKey"] == NEW
 
 
-def test_machines_cannot_leave_while_the_ssh_key_changes() -> None:
-    existing = [*GATEWAYS, *NODES, "demo-worker-2"]
-    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: demo-worker-2 cannot leave"):
-        run(ROTATED, existing=existing, ssh_key=SSH_KEY[0])
-    assert run(ROTATED, existing=existing, ssh_key=SSH_KEY[1]).resources
+@pytest.mark.parametrize("preview", [False, True])
+def test_an_older_ssh_key_is_not_retired_while_machines_leave(
+    warnings: list[str], *, preview: bool
+) -> None:
+    leaving = [*GATEWAYS, *NODES, "demo-worker-2"]
+    rotated = run(ROTATED, existing=leaving, ssh_key=SSH_KEY[0], preview=preview)
+    [warning] = warnings
+    assert warning.startswith("the SSH key: ")
+    assert "needed until demo-worker-2 has left, at the end. Run pulumi up once" in warning
+    assert rotated.outputs["sshPrivateKey"] == SSH_KEY[0]
+    following = run(ROTATED, existing=leaving[:-1], ssh_key=SSH_KEY[0], preview=preview)
+    assert len(warnings) == 1
+    assert following.outputs["sshPrivateKey"] == SSH_KEY[1]
+    for name in MACHINES:
+        accept = rotated.one(LOCAL, f"{name}-ssh-key")
+        assert len(json.loads(accept.inputs["environment"]["ACCEPT"])) == 2
+        assert (
+            following.one(LOCAL, f"{name}-ssh-key").inputs["triggers"] == accept.inputs["triggers"]
+        )
+        before, after = (each.one(LOCAL, f"{name}-only-ssh-key") for each in (rotated, following))
+        assert json.loads(before.inputs["environment"]["RETIRE"]) == []
+        assert json.loads(after.inputs["environment"]["RETIRE"]) == ["demo-ssh publicKey Openssh"]
+        # So it runs.
+        assert before.inputs["triggers"] != after.inputs["triggers"]
+
+
+def test_machines_leave_when_the_rotation_of_the_ssh_key_is_done(warnings: list[str]) -> None:
+    left = run(ROTATED, existing=[*GATEWAYS, *NODES, "demo-worker-2"], ssh_key=SSH_KEY[1])
+    assert not warnings
+    assert left.outputs["sshPrivateKey"] == SSH_KEY[1]
 
 
 def test_a_users_own_ssh_key_has_no_generations() -> None:
@@ -123,8 +148,9 @@ def test_machines_accept_another_key_of_the_user_before_and_no_other_one_after()
         assert json.loads(only["RETIRE"]) == [public_of(OLD)]
         assert command(rotated, f"{name}-configure").inputs["connection"]["privateKey"] == NEW
     assert run(OWN, secret=OWN, existing=machines, ssh_key=OLD, preview=True).resources
-    with pytest.raises(ConfigError, match="sshPrivateKey: demo-worker-2 cannot leave"):
-        run(OWN, secret=OWN, existing=[*machines, "demo-worker-2"], ssh_key=OLD)
+    # The next preview refuses OLD's absence until nothing accepts it.
+    leaving = run(OWN, secret=OWN, existing=[*machines, "demo-worker-2"], ssh_key=OLD)
+    assert leaving.outputs["sshPrivateKey"] == OLD
 
 
 def test_two_texts_of_one_key_of_the_user_are_not_taken_from_machines() -> None:
@@ -146,8 +172,8 @@ def test_without_another_ssh_key_nothing_rotates(fresh: Run) -> None:
     assert "sshKey" not in server(fresh, "demo-worker-0").inputs["metadata"]
 
 
-def test_a_preview_refuses_that_machines_leave_while_the_new_key_is_not_made_yet(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_preview_says_that_machines_leave_while_the_new_key_is_not_made_yet(
+    monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
     made = Cloud.new_resource
 
@@ -158,7 +184,8 @@ def test_a_preview_refuses_that_machines_leave_while_the_new_key_is_not_made_yet
         return name, state
 
     monkeypatch.setattr(Cloud, "new_resource", unknown_until_made)
-    existing = [*GATEWAYS, *NODES, "demo-worker-2"]
-    with pytest.raises(ConfigError, match=r"rotation\.sshKey = 2: demo-worker-2 cannot leave"):
-        run(ROTATED, existing=existing, ssh_key=SSH_KEY[0], preview=True)
-    assert run(ROTATED, existing=existing[:-1], ssh_key=SSH_KEY[0], preview=True).resources
+    leaving = [*GATEWAYS, *NODES, "demo-worker-2"]
+    assert run(ROTATED, existing=leaving, ssh_key=SSH_KEY[0], preview=True).resources
+    assert len(warnings) == 1
+    assert run(ROTATED, existing=leaving[:-1], ssh_key=SSH_KEY[0], preview=True).resources
+    assert len(warnings) == 1
