@@ -95,6 +95,17 @@ def test_young_certificates_stay(machine: Machine) -> None:
     assert not machine.called("crictl stop")
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_kubelet_that_is_stopped_starts_again(machine: Machine, *, starts: bool) -> None:
+    machine.answer("^systemctl is-active --quiet kubelet", status=3)
+    machine.answer("^systemctl start kubelet", status=int(not starts))
+    machine.place(f"{PKI}/apiserver.crt", certificate(YEAR // 3 - DAY))
+    result = renew(machine)
+    assert result.status == 0, result
+    machine.order("systemctl start kubelet.service", "kubeadm certs renew all")
+    assert ("the kubelet does not start" in result.log) is not starts
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

@@ -549,6 +549,8 @@ class TestUpdates:
         ).stdout  # fmt: skip
         assert 'Origins-Pattern:: "origin=Debian,label=Debian";' not in said
         assert "label=Debian-Security" in said
+        # unattended-upgrades holds back a package with a changed file of its own without this.
+        assert ':: "--force-confold";' in said
 
 
 # A machine and a pod as two network namespaces; the machine itself is the metadata service.

@@ -160,7 +160,8 @@ list() {
 # one_at_a_time WHAT: not the lock of other scripts, for one that waits for the cluster must not prevent
 # a backup.
 one_at_a_time() {
-  mkdir -p -- "$RUN_DIR" "$STATE_DIR"
+  install -d -m 0700 -- "$RUN_DIR"
+  mkdir -p -- "$STATE_DIR"
   exec 9>"$RUN_DIR/$1.lock"
   flock --nonblock 9 || die "another $1 is running"
 }

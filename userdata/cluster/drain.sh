@@ -67,6 +67,7 @@ drain() {
       die "the etcd member of $NODE_NAME could not be removed"
   fi
   reset_machine || die "kubeadm reset failed on $NODE_NAME: the reason is above"
+  take_over_lock "$NODE_NAME" || log "the lock of kured cannot be read or written: look whether $NODE_NAME has it"
   if [[ $fence == true ]]; then
     log "$NODE_NAME does not answer, or ends no pod: its Node and its pods stay until its server is stopped"
     return

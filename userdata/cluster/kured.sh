@@ -18,13 +18,10 @@ wait_for_reboots() {
 
 # hold_reboots [NODE]: sets `obstacle` if it fails. A lock that names no Node holds kured already.
 hold_reboots() {
-  local text version lock holder='' found seconds=$((HOLD_SECONDS + ${DRAIN_TIMEOUT:-600}))
+  local version lock holder found
   obstacle="the lock of kured cannot be read or written (kubectl -n kured get daemonset kured)"
-  text=$(kube -n kured get daemonset kured --ignore-not-found -o \
-    jsonpath="{.metadata.resourceVersion}{'|'}{.metadata.annotations.${KURED_LOCK//./\\.}}") || return
-  [[ -n $text ]] || return 0
-  IFS='|' read -r version lock <<<"$text"
-  [[ ! $lock =~ \"nodeID\":\"([-.a-z0-9]+)\" ]] || holder=${BASH_REMATCH[1]}
+  read_lock || return
+  [[ -n $version ]] || return 0
   if [[ -n $lock && $holder != "$LOCK_OWNER" ]]; then
     [[ -n $holder && $holder != "${1:-}" ]] || return 0
     found=$(kube get node "$holder" --ignore-not-found -o name) || return
@@ -32,7 +29,29 @@ hold_reboots() {
     obstacle="kured reboots $holder"
     return 1
   fi
-  # Two that write at the same time: the first one wins.
+  write_lock
+}
+
+# take_over_lock NODE: no one would end that of a node that has left, and no other node would ever reboot.
+take_over_lock() {
+  local version lock holder
+  read_lock || return
+  [[ $holder != "$1" ]] || write_lock
+}
+
+# read_lock: sets `version`, empty without kured, `lock` and `holder`, each empty without a lock.
+read_lock() {
+  local text
+  version='' lock='' holder=''
+  text=$(kube -n kured get daemonset kured --ignore-not-found -o \
+    jsonpath="{.metadata.resourceVersion}{'|'}{.metadata.annotations.${KURED_LOCK//./\\.}}") || return
+  IFS='|' read -r version lock <<<"$text"
+  [[ ! $lock =~ \"nodeID\":\"([-.a-z0-9]+)\" ]] || holder=${BASH_REMATCH[1]}
+}
+
+# write_lock: of two that write at the same time, the first one wins.
+write_lock() {
+  local seconds=$((HOLD_SECONDS + ${DRAIN_TIMEOUT:-600}))
   kube -n kured annotate daemonset kured --overwrite --resource-version="$version" \
     "$KURED_LOCK={\"nodeID\":\"$LOCK_OWNER\",\"created\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"TTL\":${seconds}000000000}" >/dev/null
 }

@@ -136,9 +136,7 @@ configure() {
   refuse_lost_etcd_volume
   refuse_foreign_cluster
   drop_one_time_host_key
-  # Stopped by a run that was killed, or by an etcd volume that came late at boot.
-  ! is_member || systemctl is-active --quiet kubelet.service || systemctl start kubelet.service ||
-    die "the kubelet does not start" kubelet.service
+  ! is_member || start_kubelet
   if is_member && ! was_removed; then
     wait_for_turn "pulumi up"
     configure_member

@@ -32,6 +32,8 @@ renew() {
   is_member || die "this machine is not a member of a cluster"
   at_exit report_certificates
   ! expires_within 0 "$KUBELET_CERTIFICATE" || replace_kubelet_certificate
+  # Certificates expire all the same where it does not start.
+  (start_kubelet) || true
   # A renewal that was interrupted may have left a key without its certificate. etcd would not start with
   # it, and no turn would come.
   [[ ! -e $RENEWING ]] || run_renewal

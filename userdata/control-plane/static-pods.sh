@@ -67,6 +67,12 @@ restart_etcd() {
   wait_for_own_api
 }
 
+# start_kubelet: a run that was killed, or an etcd volume that came late at boot, has left it stopped.
+start_kubelet() {
+  systemctl is-active --quiet kubelet.service || systemctl start kubelet.service ||
+    die "the kubelet does not start" kubelet.service
+}
+
 # while_etcd_is_down COMMAND...: changes manifests; the kubelet, which starts then, starts their pods. The
 # API server is stopped too: one that waits for etcd accepts connections and answers none, and a kubelet
 # that talks to it waits for half a minute or two.

@@ -700,7 +700,17 @@ def test_a_drain_continues_when_kured_is_done(make: Callable[..., Machine]) -> N
     assert machine.called("annotate daemonset kured")
 
 
-@pytest.mark.parametrize("holder", ["manual", "demo-worker-0", "demo-worker-9", "A person"])
+def test_the_lock_of_a_node_that_leaves_ends_by_itself(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "demo-worker-0")
+    assert drain(machine).status == 0
+    [hold] = machine.called("annotate daemonset kured --overwrite --resource-version=41")
+    value = json.loads(hold.partition(f"{LOCK}=")[2])
+    assert (value["nodeID"], value["TTL"] > 0) == ("openstack-kubernetes", True)
+    machine.order(CORDON, "annotate daemonset kured", "delete node")
+
+
+@pytest.mark.parametrize("holder", ["manual", "demo-worker-9", "A person"])
 def test_a_lock_that_lets_no_other_node_reboot_stays(
     make: Callable[..., Machine], holder: str
 ) -> None:
