@@ -22,7 +22,7 @@ from cloud import marks
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect_from_environment
 from commands import argument_types
-from commands.waiting import until_empty
+from commands.waiting import until_no_fewer
 from config.errors import ConfigError
 
 CINDER = "block-storage"
@@ -30,7 +30,7 @@ CINDER = "block-storage"
 CSI_MARK = "cinder.csi.openstack.org/cluster"
 # `commands.keep_volumes` marks those that outlive the cluster.
 KEEP_MARK = "openstack-kubernetes-keep"
-# Seconds for the cloud to delete everything.
+# Seconds for the cloud to delete any of the rest: the data of a volume may be overwritten first.
 PATIENCE = 300
 
 
@@ -169,15 +169,20 @@ def main(cluster_id: str, *, keep_volumes: bool = False) -> int:
     try:
         return _clean_up_all(connect_from_environment(), cluster_id, keep_volumes=keep_volumes)
     except ConfigError as error:
-        print(error)
+        print(error, file=sys.stderr)
     except CLOUD_ERRORS as error:
-        print(f"the cloud refuses a request or does not answer: {error}; run this again")
+        problem = f"the cloud refuses a request or does not answer: {error}; run this again"
+        print(problem, file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\ninterrupted: it can be run again", file=sys.stderr)
+        return 130
     return 1
 
 
 def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> int:
     if there := servers(cloud, cluster_id):
-        print(f"nothing is deleted: delete the servers of {cluster_id} first: {', '.join(there)}")
+        problem = f"nothing is deleted: delete the servers of {cluster_id} first"
+        print(f"{problem}: {', '.join(there)}", file=sys.stderr)
         return 1
 
     told: set[str] = set()
@@ -191,12 +196,14 @@ def _clean_up_all(cloud: Connection, cluster_id: str, *, keep_volumes: bool) -> 
         told.update(found)
         return found
 
-    left = until_empty(clean, PATIENCE, pause=3)
+    left = until_no_fewer(clean, PATIENCE, pause=3)
     for each in kept(cloud, cluster_id) if keep_volumes else []:
         print(f"kept {each}")
     if left:
         print(
-            f"not deleted after {PATIENCE} s: {', '.join(left)}; delete these, then run this again"
+            f"none of these has gone for {PATIENCE} s: {', '.join(left)}; delete them, unless the "
+            "cloud is at it, then run this again",
+            file=sys.stderr,
         )
     return 1 if left else 0
 

@@ -14,7 +14,6 @@ OS_*               the login, as for the OpenStack provider
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from openstack.exceptions import ConflictException, NotFoundException
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect_from_environment
+from commands.errors import CommandError
 from commands.kubernetes_api import Administrator, patiently
 from commands.waiting import until, until_empty
 from config.errors import ConfigError
@@ -43,8 +43,12 @@ _OFF = ("SHUTOFF", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED", "DELETED")
 _STAYS = ("DaemonSet", "Node")
 
 
-class StillRunningError(Exception):
+class StillRunningError(CommandError):
     """The server may still run; the text says why, and what to do."""
+
+
+class NotRemovedError(CommandError):
+    """Nova does not delete a server that a person says is off; the text says why."""
 
 
 class DeadNode:
@@ -153,10 +157,18 @@ def stop(cloud: Connection, server: str) -> None:
 
 
 def remove(cloud: Connection, server: str) -> None:
-    """Delete the server: without its hypervisor, Nova detaches volumes in no other way."""
-    with contextlib.suppress(NotFoundException):
+    """Delete the server: without its hypervisor, Nova detaches volumes in no other way.
+
+    Raises:
+        NotRemovedError: Nova refuses to. If it takes longer, the update deletes it next.
+    """
+    try:
         cloud.compute.delete_server(server)
-    until(lambda: _status(cloud, server) == "DELETED", STOP_SECONDS, pause=2)
+        until(lambda: _status(cloud, server) == "DELETED", STOP_SECONDS, pause=2)
+    except NotFoundException:
+        return
+    except CLOUD_ERRORS as error:
+        raise NotRemovedError(f"{server}: {error}") from error
 
 
 def _status(cloud: Connection, server: str) -> str:
@@ -175,6 +187,7 @@ def fence(
 
     Raises:
         StillRunningError: the server may still run, and no person has said otherwise.
+        NotRemovedError: a person has said that it is off, and Nova does not delete it.
     """
     try:
         taints = node.taints()
@@ -215,7 +228,15 @@ def main() -> int:
         with Administrator.of(os.environ["KUBECONFIG_TEXT"]).client() as api:
             node = DeadNode(api, name, provider_id)
             fence(node, name, partial(server, stop), partial(server, remove))
-    except (ConfigError, StillRunningError, *CLOUD_ERRORS) as error:
+    except NotRemovedError as error:
+        print(
+            f"{name} is out of service, but Nova does not delete its server {error}. Delete it "
+            "(openstack server delete, after openstack server unlock if it is locked), and run "
+            "again with the same --replace if there was one",
+            file=sys.stderr,
+        )
+        return 1
+    except (ConfigError, CommandError, *CLOUD_ERRORS) as error:
         print(
             f"{name} does not answer and may still run, so its pods stay: {error}. Run again, with "
             "the same --replace if there was one, when the cause is gone. Or make sure that the "

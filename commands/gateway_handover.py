@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from commands import ssh
+from commands.errors import CommandError
 from commands.private_file import private_folder, write_private
 from commands.waiting import until
 
@@ -96,7 +97,7 @@ def main() -> None:
     with private_folder() as folder:
         try:
             report = hand_over(os.environ, folder)
-        except OSError as error:
+        except (OSError, CommandError) as error:
             report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
     if report:
         print(report)

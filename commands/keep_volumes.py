@@ -57,7 +57,7 @@ def main(cluster_id: str) -> int:
     try:
         cloud = connect_from_environment()
     except ConfigError as error:
-        print(error)
+        print(error, file=sys.stderr)
         return 1
     wanted: set[str] | None = None
     try:
@@ -71,7 +71,9 @@ def main(cluster_id: str) -> int:
         for line in mark(cloud, cluster_id, wanted):
             print(line)
     except CLOUD_ERRORS as error:
-        print(f"not every volume of {cluster_id} is marked: {error}; run this again")
+        print(
+            f"not every volume of {cluster_id} is marked: {error}; run this again", file=sys.stderr
+        )
         return 1
     return 0
 

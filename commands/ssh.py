@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+from commands.errors import CommandError
+
 # Its exit status that is not the command's.
 FAILED = 255
 
@@ -15,6 +17,9 @@ def run(
     """Run ssh with these words, and `text` on standard input.
 
     One that does not end within `seconds`, such as at a machine whose disk hangs, has failed.
+
+    Raises:
+        CommandError: there is no ssh on this machine.
     """
     command = ["ssh", *words]
     try:
@@ -28,6 +33,8 @@ def run(
             check=False,
             timeout=seconds,
         )
+    except FileNotFoundError:
+        raise CommandError("there is no program `ssh` on the PATH: install OpenSSH") from None
     except subprocess.TimeoutExpired:
         problem = f"it let ssh in, but did not answer within {seconds:.0f} s"
         return subprocess.CompletedProcess(command, FAILED, "", problem)

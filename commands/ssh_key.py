@@ -18,8 +18,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from commands.errors import CommandError
 from commands.private_file import private_folder
-from commands.ssh_login import RefusedError, SshLogin, StrangerError, UnreachableError
+from commands.ssh_login import RefusedError, SshLogin
 
 # Adds the lines that are missing. A power cut leaves the old file or the new one.
 _ACCEPT = """\
@@ -57,7 +58,7 @@ def only(login: SshLogin, public: Sequence[str]) -> None:
     Raises:
         RefusedError: if it still accepts an older one.
     """
-    if not public:  # two texts of one key
+    if not public:  # they are still needed, or two texts of one key
         return
     bodies = [key.split()[1] for key in public]
     script = _ONLY.replace("{patterns}", " ".join(f"-e {shlex.quote(each)}" for each in bodies))
@@ -84,7 +85,7 @@ def main() -> None:
                     only(login, json.loads(os.environ["RETIRE"]))
                 case _:
                     sys.exit("usage: python -m commands.ssh_key accept|only")
-        except (UnreachableError, RefusedError, StrangerError) as error:
+        except CommandError as error:
             sys.exit(f"error: {error}")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from commands import ssh
+from commands.errors import CommandError
 from commands.private_file import write_private
 
 # Seconds for a machine to answer, and between two tries.
@@ -28,7 +29,7 @@ ANSWER_SECONDS = 30.0
 _STRANGER = ("Host key verification failed.", "no matching host key type found")
 
 
-class UnreachableError(Exception):
+class UnreachableError(CommandError):
     """The machine does not answer now; later it may."""
 
 
@@ -40,11 +41,11 @@ _persistently = retry(
 )
 
 
-class RefusedError(Exception):
+class RefusedError(CommandError):
     """The machine accepts none of the keys, or still accepts one that it must not."""
 
 
-class StrangerError(Exception):
+class StrangerError(CommandError):
     """The machine, or its gateway, shows none of the host keys."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,6 +19,17 @@ def until(ask: Callable[[], Answer], seconds: float, pause: float) -> Answer:
 def until_empty(ask: Callable[[], list[str]], seconds: float, pause: float) -> list[str]:
     """Ask until nothing is left; returns what is left at the end."""
     return _repeat(ask, bool, seconds, pause)
+
+
+def until_no_fewer(ask: Callable[[], list[str]], seconds: float, pause: float) -> list[str]:
+    """Ask until nothing is left, or nothing has gone for so long; returns what is left."""
+    left, since = ask(), time.monotonic()
+    while left and time.monotonic() < since + seconds:
+        time.sleep(pause)
+        before, left = len(left), ask()
+        if len(left) < before:
+            since = time.monotonic()
+    return left
 
 
 def _repeat(

@@ -26,6 +26,8 @@ from pydantic import TypeAdapter, ValidationError
 
 # Held as long as an update runs: Pulumi inherits it, and may outlive this process.
 _LOCK = "pulumi-update.lock"
+# To an older copy of the state, what an update would create may be a living cluster.
+_KILLED, _FAILED = ("--yes", "--only-begun"), "--unattended"
 # In the message of backends that are buckets: the number of locks, and the machine that has each.
 _LOCKS = re.compile(r"currently locked by (\d+) lock")
 # The option of a destroy that runs the program; the operator's agent writes the second form.
@@ -72,12 +74,12 @@ def main() -> int:
         status, said = _run(command, lock, heard)
         locked = status != 0 and left_behind(said, socket.gethostname())
         # Whoever has interrupted it meanwhile wants no other update.
-        if locked and _recover(command, "--yes") == 0 and not heard:
+        if locked and _recover(command, *_KILLED) == 0 and not heard:
             status, said = _run(command, lock, heard)
         sys.stderr.write(said)
         # The operator tries it again. Whoever holds a lock is at work: nothing is left behind then.
         if status != 0 and command.verb == "up" and not heard and not _LOCKS.search(said):
-            _recover(command, "--unattended")
+            _recover(command, _FAILED)
     return status
 
 
@@ -158,8 +160,8 @@ def _update(
         return status, said.read()
 
 
-def _recover(command: CommandLine, how: str) -> int:
-    arguments = [how, *command.stack, *command.config_file]
+def _recover(command: CommandLine, *how: str) -> int:
+    arguments = [*how, *command.stack, *command.config_file]
     # The operator reads standard output as that of the update.
     return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "commands.recover", *arguments],

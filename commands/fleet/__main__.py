@@ -117,7 +117,9 @@ def _upgrade(arguments: argparse.Namespace) -> int:
         _require_admin(arguments, names())
     operated = Operated(arguments.admin, arguments.kubeconfig)
     wanted = arguments.names or _some(names())
-    stacks = upgrade.remaining(wanted, version, arguments.check, operated, console)
+    stacks = upgrade.remaining(
+        wanted, version, arguments.check, operated, console, named=bool(arguments.names)
+    )
     if not stacks:
         return 0
     upgrade.preview(stacks, version, console)

@@ -47,12 +47,15 @@ def remaining(
     check: Sequence[str] | None,
     operated: Operated,
     console: Console,
+    *,
+    named: bool,
 ) -> list[str]:
     """The clusters that are not healthy at the version, or whose last update failed.
 
     Raises:
-        UpgradeError: if the state of one cannot be read, someone else updates it, or the check
-            fails for one that is healthy at the version: that may be what the last run stopped at.
+        UpgradeError: if the state of one cannot be read, someone else updates it, a stack that was
+            `named` has no cluster, or the check fails for one that is healthy at the version: that
+            may be what the last run stopped at.
     """
     locks = local_locks()
     found = _of_each(
@@ -61,6 +64,10 @@ def remaining(
     for stack, reason in found.items():
         if reason is None:
             continue
+        if named and reason == _NO_CLUSTER:
+            raise UpgradeError(
+                f"{stack} {reason}: run `pulumi up` for it, or do not name it; nothing was changed"
+            )
         if check is not None and reason != _NO_CLUSTER:
             with console.status(f"checking {stack}"):
                 problem = _problem(stack, version, check)

@@ -9,11 +9,12 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openstack.exceptions import ConflictException
+from openstack.exceptions import BadRequestException, ConflictException
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # Seconds: a service may still be working on the last request of the run that was killed.
 _SETTLE = 5
+# Seconds for what cannot be deleted yet, such as a volume that is being created.
+_PATIENCE = 120
 
 
 def main() -> int:
@@ -41,7 +44,12 @@ def main() -> int:
     try:
         if arguments.unattended:
             return _recover_failed(state)
-        return _recover(state, yes=arguments.yes, all_planned=arguments.without_checkpoints)
+        return _recover(
+            state,
+            yes=arguments.yes,
+            all_planned=arguments.without_checkpoints,
+            only_begun=arguments.only_begun,
+        )
     except PreviewError as error:
         print(f"nothing was deleted, because the preview fails: {error}", file=sys.stderr)
         return 1
@@ -53,7 +61,7 @@ def main() -> int:
         return 130
 
 
-def _recover(state: State, *, yes: bool, all_planned: bool) -> int:
+def _recover(state: State, *, yes: bool, all_planned: bool, only_begun: bool) -> int:
     name = state.name
     lock = local_locks().get(name)
     held = "" if lock is None else f" ({lock})"
@@ -67,7 +75,7 @@ def _recover(state: State, *, yes: bool, all_planned: bool) -> int:
     for begun in state.begun:
         print(f"was being created: {begun.name} ({begun.kind})")
     requested = state.begun
-    if all_planned or (not requested and state.failed_since):
+    if all_planned or (not requested and not only_begun and state.failed_since):
         print("looking for what the next update would create and exists already")
         requested += state.planned()
     elif not requested:
@@ -105,35 +113,50 @@ def _recover_failed(state: State) -> int:
 
 
 def _delete_orphaned(state: State, requested: Sequence[Begun], *, yes: bool) -> bool:
-    """Delete all of them, until no other is found; False if the user refuses.
+    """Delete all of them, until no other is found; False if the user or the cloud refuses.
 
     A group of servers is one only when its servers are gone.
     """
-    cloud = _connect(state)
-    deleted: set[str] = set()
-    while found := [each for each in _orphaned(cloud, state, requested) if each.id not in deleted]:
+    cloud, done = _connect(state), True
+    told: set[str] = set()
+    while found := [each for each in _orphaned(cloud, state, requested) if each.id not in told]:
         for orphan in found:
             print(f"exists, but is not in the state: {orphan}")
         if not agreed("Delete what is not in the state?", yes=yes):
             return False
         # What another run has made meanwhile would be in the state by now.
         state.refuse_changed()
-        _delete(found)
-        deleted |= {orphan.id for orphan in found}
-    return True
+        done = _delete(found) and done
+        told |= {orphan.id for orphan in found}
+    return done
 
 
-def _delete(found: Sequence[OrphanedResource]) -> None:
+def _delete(found: Sequence[OrphanedResource]) -> bool:
+    """Delete what the cloud lets go; False if it still refuses one that nothing uses."""
+    done = True
     # Without checkpoints, one may need another: what was requested last goes first.
     for orphan in reversed(found):
         print(f"deleting {orphan}")
         try:
-            orphan.delete()
+            _patiently(orphan.delete)
         except ConflictException as refusal:
             print(
                 f"left, because it is in use, such as by another cluster of this name: {orphan} "
                 f"({refusal.message}); if it is this cluster's, delete it by hand"
             )
+        except BadRequestException as refusal:
+            print(f"not deleted yet: {orphan} ({refusal.message}); run this again")
+            done = False
+    return done
+
+
+def _patiently(delete: Callable[[], object]) -> None:
+    Retrying(
+        retry=retry_if_exception_type(BadRequestException),
+        wait=wait_fixed(_SETTLE),
+        stop=stop_after_delay(_PATIENCE),
+        reraise=True,
+    )(delete)
 
 
 def _connect(state: State) -> Connection:
@@ -164,6 +187,11 @@ def _arguments() -> argparse.Namespace:
         action="store_true",
         help="the killed update ran with PULUMI_SKIP_CHECKPOINTS, so the state does not say what it"
         " was creating",
+    )
+    kind.add_argument(
+        "--only-begun",
+        action="store_true",
+        help="only delete what the killed update was creating, whatever the next one would create",
     )
     kind.add_argument(
         "--unattended",

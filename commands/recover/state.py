@@ -126,7 +126,6 @@ class State:
         except PulumiError as refusal:
             if not any(text in str(refusal) for text in _NO_LOCK):
                 raise
-        self.__dict__.pop("_exported", None)
 
     @property
     def changed(self) -> bool:

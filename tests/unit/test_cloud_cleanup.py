@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace as Thing
 from unittest.mock import MagicMock
@@ -192,10 +193,9 @@ def test_what_the_cloud_refuses_is_named_and_the_rest_deleted(
         ("data-id",),
         ("logs-id",),
     ]
-    said = capsys.readouterr().out
-    assert (
-        "not deleted after 0 s: volume data (refused: Volume has a snapshot), volume logs" in said
-    )
+    said = capsys.readouterr().err
+    left = "volume data (refused: Volume has a snapshot), volume logs"
+    assert f"none of these has gone for 0 s: {left}; delete them" in said
 
 
 def test_a_snapshot_that_is_still_being_made_is_deleted_in_a_later_round(
@@ -232,6 +232,20 @@ def test_what_takes_many_rounds_is_told_once(
     assert capsys.readouterr().out == "deleting volume data\n"
 
 
+def test_the_cloud_may_take_its_time_as_long_as_something_goes(
+    cloud: MagicMock, run: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=10)
+    monkeypatch.setattr("commands.waiting.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(cloud_cleanup, "PATIENCE", 60)
+    many = [volume(f"data-{number}") for number in range(20)]
+    cloud.block_storage.volumes.side_effect = [many[count:] for count in range(21)]
+    assert run() == 0
+    stuck = itertools.chain([many, many[1:]], itertools.repeat(many[2:]))
+    cloud.block_storage.volumes.side_effect = stuck
+    assert run() == 1
+
+
 @pytest.mark.parametrize(
     "error", [ConnectFailure("no route"), SDKException("no route"), refusal(500, "no route")]
 )
@@ -244,7 +258,7 @@ def test_a_cloud_that_does_not_answer_is_told_in_one_line(
     cloud.block_storage.volumes.return_value = [volume("data")]
     cloud.block_storage.delete_volume.side_effect = error
     assert run() == 1
-    [line] = capsys.readouterr().out.splitlines()
+    [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("the cloud refuses a request or does not answer: ")
 
 
@@ -255,5 +269,5 @@ def test_nothing_is_deleted_while_the_cluster_has_servers(
     cloud.load_balancer.load_balancers = listing(balancer("ACTIVE"))
     monkeypatch.setattr(cloud_cleanup, "connect_from_environment", lambda: cloud)
     assert cloud_cleanup.main("demo") == 1
-    assert "demo-worker-0" in capsys.readouterr().out
+    assert "demo-worker-0" in capsys.readouterr().err
     assert not cloud.load_balancer.delete_load_balancer.called

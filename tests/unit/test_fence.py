@@ -199,6 +199,22 @@ def test_the_word_of_a_person_is_enough(run: Callable[..., int]) -> None:
     assert Api.log == ["taint", "delete the server", "delete the Node"]
 
 
+def test_a_server_that_is_off_and_that_nova_does_not_delete_is_named(
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked = Nova(stops=False)
+
+    def refuse(_: str) -> None:
+        raise ConflictException("Instance is locked")
+
+    monkeypatch.setattr(locked, "delete_server", refuse)
+    dead(TAINT)
+    assert run(locked) == 1
+    said = capsys.readouterr().err
+    assert "Nova does not delete its server the-server: Instance is locked" in said
+    assert "kubectl taint" not in said
+
+
 def test_a_node_that_was_drained_keeps_its_server_running(run: Callable[..., int]) -> None:
     assert run(Nova()) == 0
     dead(provider="openstack:///the-next-one")

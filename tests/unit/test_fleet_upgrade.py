@@ -533,8 +533,11 @@ class TestOperated:
         status = run(monkeypatch, "a", "b")
         told = capsys.readouterr()
         if kind == "destroy":
-            assert "left alone: b has no cluster" in told.out
-            assert (status, updated(fleet)) == (0, ["a"])
+            assert (status, updated(fleet)) == (1, [])
+            assert "b has no cluster: run `pulumi up` for it, or do not name it" in told.err
+            assert run(monkeypatch) == 0
+            assert "left alone: b has no cluster" in capsys.readouterr().out
+            assert updated(fleet) == ["a"]
             return
         assert status == 1
         assert "b: its last update was that of an operator" in told.err

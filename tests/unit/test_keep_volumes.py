@@ -104,7 +104,7 @@ def test_a_cloud_that_does_not_answer_is_told_in_one_line(
 ) -> None:
     cloud.block_storage.set_volume_metadata.side_effect = ConnectFailure("no route")
     assert keep_volumes.main("demo-1a") == 1
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert said == "not every volume of demo-1a is marked: no route; run this again\n"
 
 

@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from keystoneauth1.exceptions import ConnectFailure
-from openstack.exceptions import ConflictException, NotFoundException
+from openstack.exceptions import BadRequestException, ConflictException, NotFoundException
 
 from cloud.login import login
 from commands.local_backend import delete_empty_attributes
@@ -272,6 +272,7 @@ def failed(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     monkeypatch.setattr(State, "provider_config", lambda _: {})
     monkeypatch.setattr("commands.recover.__main__.connect", lambda _: cloud)
     monkeypatch.setattr("commands.recover.__main__._SETTLE", 0)
+    monkeypatch.setattr("commands.recover.__main__._PATIENCE", 0.1)
     return cloud
 
 
@@ -324,6 +325,17 @@ def test_after_an_update_that_failed_what_the_next_one_would_create_is_searched_
     assert main() == 0
     assert failed.deleted == ["new"]
     assert "exists, but is not in the state: server demo-worker-1 (new)" in capsys.readouterr().out
+
+
+def test_the_operators_own_run_deletes_only_what_a_killed_update_was_creating(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # To an older copy of the state, a living cluster is an orphan.
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--only-begun", "--stack", "demo"])
+    assert main() == 0
+    assert "cancel" in failed.asked
+    assert failed.deleted == []
+    assert "nothing was being created" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -391,6 +403,31 @@ def test_what_is_in_use_is_left_and_the_next_update_can_run(
     assert "left, because it is in use" in said
     assert "network demo (n) (There are one or more ports" in said
     assert said.endswith("done: run `pulumi up`\n")
+
+
+def test_what_the_cloud_does_not_delete_yet_is_named_and_the_rest_deleted(
+    failed: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deleted: list[str] = []
+
+    refused: list[str] = []
+
+    def refuse() -> None:
+        refused.append("v")
+        raise BadRequestException("Invalid volume: Volume status must be available")
+
+    orphans = [
+        OrphanedResource("port", "demo", "p", lambda: deleted.append("p")),
+        OrphanedResource("volume", "demo-etcd", "v", refuse),
+    ]
+    monkeypatch.setattr("commands.recover.__main__._orphaned", lambda *_: orphans)
+    monkeypatch.setattr("sys.argv", ["recover", "--yes", "--stack", "demo"])
+    assert main() == 1
+    assert deleted == ["p"]
+    assert len(refused) > 1
+    said = capsys.readouterr().out
+    assert "not deleted yet: volume demo-etcd (v) (Invalid volume" in said
+    assert "run `pulumi up`" not in said
 
 
 def test_an_attachment_to_a_server_that_is_gone_is_gone() -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from commands import ssh
+from commands.errors import CommandError
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 # A machine that accepts a key if its number is in a line of authorized_keys, or of another file.
@@ -108,6 +111,12 @@ def test_a_machine_is_reached_with_any_key_and_accepts_the_new_one(
     assert machine.file.stat().st_ino == before
     assert set((machine.fakes / "modes").read_text().split()) == {"600"}
     assert "private" not in (machine.fakes / "asked").read_text()
+
+
+def test_a_machine_without_ssh_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(CommandError, match="no program `ssh` on the PATH: install OpenSSH"):
+        ssh.run(["any"], seconds=1)
 
 
 def test_two_texts_of_one_key_leave_nothing_to_retire(tmp_path: Path) -> None:
