@@ -1,6 +1,6 @@
 """Helm charts: where each one comes from, and whether it is available there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ def inputs(chart: Chart, settings: AddonsSettings) -> dict[str, Any]:
 
 
 def check(charts: Iterable[Chart], settings: AddonsSettings, *, online: bool) -> None:
-    """Refuse charts that are not available.
+    """Refuse charts that are not available, and warn of those in a folder that are others.
 
     Args:
         charts: every chart that is going to be installed.
@@ -60,6 +60,8 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, online: bool) ->
     advice = "put the charts there, or disable these add-ons"
     if settings.chart_directory is not None:
         faults = _missing(charts, settings.chart_directory)
+        for other in [] if faults else _of_other_versions(charts, settings.chart_directory):
+            pulumi.log.warn(other)
     elif not online:
         return
     elif mirror is not None and (unlisted := _unlisted(charts, mirror)) is not None:
@@ -67,6 +69,8 @@ def check(charts: Iterable[Chart], settings: AddonsSettings, *, online: bool) ->
     else:
         faults = _unreachable(charts, mirror)
         advice = "set addons.chartRepository to a mirror or addons.chartDirectory to a directory"
+        if mirror is not None:
+            advice = "correct addons.chartRepository, or set addons.chartDirectory to a directory"
     if faults:
         message = "\n  ".join(["charts not available:", *faults, advice])
         raise ChartError(without_password(message))
@@ -91,6 +95,23 @@ def _missing(charts: Iterable[Chart], directory: str) -> list[str]:
         for folder in (_folder(chart, directory) for chart in charts)
         if not (folder / "Chart.yaml").is_file()
     ]
+
+
+def _of_other_versions(charts: Iterable[Chart], directory: str) -> Iterator[str]:
+    """Name the charts that this program's values were not written for: Helm takes them as well."""
+    for chart in charts:
+        try:
+            version = str(
+                yaml.safe_load((_folder(chart, directory) / "Chart.yaml").read_bytes())["version"]
+            )
+        except (yaml.YAMLError, KeyError, TypeError):
+            # Helm reports whatever is wrong with a chart.
+            continue
+        if _release(version) != _release(chart.version):
+            yield (
+                f"addons.chartDirectory = {directory}: {chart.name} is {version}, and the "
+                f"program's values are for {chart.version}"
+            )
 
 
 def _unlisted(charts: Iterable[Chart], mirror: str) -> list[str] | None:

@@ -61,7 +61,7 @@ def install(
 
 
 def _rights(installer: Installer, namespace: pulumi.Resource) -> list[pulumi.Resource]:
-    """Create rights to list claims and to create and delete snapshots, but not to read data."""
+    """Create rights to list claims and volumes and to create and delete snapshots: none to data."""
     name = f"{installer.name}-{_NAME}"
     return [
         ServiceAccount(
@@ -74,6 +74,7 @@ def _rights(installer: Installer, namespace: pulumi.Resource) -> list[pulumi.Res
             metadata=ObjectMetaArgs(name=_NAME),
             rules=[
                 rule("", "persistentvolumeclaims", "list"),
+                rule("", "persistentvolumes", "list"),
                 rule(_GROUP, "volumesnapshots", "get", "list", "create", "delete"),
             ],
             opts=installer.options(),

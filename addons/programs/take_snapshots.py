@@ -23,10 +23,6 @@ from addons.programs.kubernetes_api import (
 
 SCHEDULE_LABEL = "openstack-kubernetes/schedule"
 CLAIM_LABEL = "openstack-kubernetes/claim-uid"
-_PROVISIONERS = (
-    "volume.kubernetes.io/storage-provisioner",
-    "volume.beta.kubernetes.io/storage-provisioner",
-)
 _SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
 _PAUSE_SECONDS = 2.0
 # Longest name of a claim inside a snapshot's name, which has a dash and a job's name behind it.
@@ -81,13 +77,18 @@ def run(plan: Plan, call: Call) -> list[str]:
 
 
 def _claims(plan: Plan, call: Call) -> Iterator[Document]:
+    # A claim does not tell its driver, and may have a volume that a person has made.
+    volumes = {
+        volume["metadata"]["name"]
+        for volume in listed("/api/v1/persistentvolumes", "", call)
+        if volume["spec"].get("csi", {}).get("driver") == plan.driver
+    }
     for namespace in plan.namespaces or ("",):
         inside = f"/namespaces/{namespace}" if namespace else ""
         for claim in listed(f"/api/v1{inside}/persistentvolumeclaims", plan.selector, call):
-            metadata = claim["metadata"]
-            made_by = {metadata.get("annotations", {}).get(key) for key in _PROVISIONERS}
             bound = claim.get("status", {}).get("phase") == "Bound"
-            if bound and plan.driver in made_by and "deletionTimestamp" not in metadata:
+            leaves = "deletionTimestamp" in claim["metadata"]
+            if bound and claim["spec"]["volumeName"] in volumes and not leaves:
                 yield claim
 
 

@@ -31,6 +31,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.claims: list[Document] = []
+        self.volumes: list[Document] = []
         self.snapshots: dict[str, Document] = {}
         self.never_ready: set[str] = set()
         self.refused: dict[str, ApiError] = {}
@@ -39,17 +40,18 @@ class Cluster:
     def claim(
         self, namespace: str, name: str, *, driver: str = DRIVER, phase: str = "Bound"
     ) -> None:
+        uid = f"uid-{namespace}-{name}"
+        bound = phase == "Bound"
         self.claims.append(
             {
-                "metadata": {
-                    "namespace": namespace,
-                    "name": name,
-                    "uid": f"uid-{namespace}-{name}",
-                    "annotations": {"volume.kubernetes.io/storage-provisioner": driver},
-                },
+                "metadata": {"namespace": namespace, "name": name, "uid": uid},
+                "spec": {"volumeName": f"volume-of-{uid}"} if bound else {},
                 "status": {"phase": phase},
             }
         )
+        if bound:
+            volume = {"name": f"volume-of-{uid}", "namespace": ""}
+            self.volumes.append({"metadata": volume, "spec": {"csi": {"driver": driver}}})
 
     def taken(self, namespace: str, claim: str, day: int, *, ready: bool = True) -> None:
         self.snapshots[f"{namespace}/{claim}-nightly-{day}"] = {
@@ -71,7 +73,11 @@ class Cluster:
         if query:
             asked = dict(urllib.parse.parse_qsl(query))
             self.selectors.append(asked.get("labelSelector", ""))
-            every = self.claims if "persistentvolumeclaims" in path else [*self.snapshots.values()]
+            every = {
+                "persistentvolumeclaims": self.claims,
+                "persistentvolumes": self.volumes,
+                "volumesnapshots": [*self.snapshots.values()],
+            }[words[-1]]
             found = [e for e in every if namespace in ("", e["metadata"]["namespace"])]
             start = int(asked.get("continue", 0))
             more = str(start + 2) if len(found) > start + 2 else ""
@@ -113,7 +119,14 @@ def test_every_claim_of_the_driver_gets_a_snapshot(cluster: Cluster) -> None:
     one = cluster.snapshots["shop/a-nightly-3"]
     assert one["spec"]["source"] == {"persistentVolumeClaimName": "a"}
     assert one["spec"]["volumeSnapshotClassName"] == "cinder"
-    assert cluster.selectors[0] == "tier=data"
+    assert cluster.selectors[:3] == ["", "", "tier=data"]
+
+
+def test_a_volume_of_a_disk_of_a_node_has_no_driver(cluster: Cluster) -> None:
+    cluster.claim("shop", "local")
+    cluster.volumes[-1]["spec"] = {"local": {"path": "/data"}}
+    assert run(PLAN, cluster.call) == []
+    assert "shop/local-nightly-3" not in cluster.snapshots
 
 
 def test_the_newest_snapshots_of_each_claim_are_kept(cluster: Cluster) -> None:

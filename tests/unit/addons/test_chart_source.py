@@ -156,6 +156,19 @@ class TestChartSource:
         assert inputs["chart"] == str(tmp_path / "cilium")
         assert "version" not in inputs
 
+    def test_charts_of_other_versions_in_the_directory_are_warned_about(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for each in charts(AddonsSettings()):
+            version = "1.0.0" if each.name == "cilium" else f"v{each.version}+mirrored"
+            (tmp_path / each.name).mkdir()
+            (tmp_path / each.name / "Chart.yaml").write_text(f"version: {version}\n")
+        warnings: list[str] = []
+        monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+        install({"chartDirectory": str(tmp_path)})
+        [warning] = warnings
+        assert "cilium is 1.0.0, and the program's values are for" in warning
+
     def test_charts_missing_from_the_directory_are_named_before_anything_is_created(
         self, tmp_path: Path
     ) -> None:
@@ -212,7 +225,7 @@ class TestChartSource:
         message = str(caught.value)
         assert message.count("127.0.0.1:1/charts") == 1
         assert "cilium, openstack-cinder-csi, metrics-server" in message
-        assert "addons.chartDirectory" in message
+        assert "correct addons.chartRepository, or set addons.chartDirectory" in message
 
     def test_repositories_are_asked_only_at_preview(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[bool] = []

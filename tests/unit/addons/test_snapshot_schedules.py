@@ -61,6 +61,7 @@ class TestSnapshotSchedules:
         verbs = {rule["resources"][0]: set(rule["verbs"]) for rule in role.inputs["rules"]}
         assert verbs == {
             "persistentvolumeclaims": {"list"},
+            "persistentvolumes": {"list"},
             "volumesnapshots": {"get", "list", "create", "delete"},
         }
         context = self.container(run, "nightly")["securityContext"]
