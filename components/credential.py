@@ -69,8 +69,7 @@ def cloud_configs(context: Context) -> dict[str, CloudConfig]:
 
     They share a credential, which is not created where none of them is enabled.
     """
-    settings = context.cluster.addons
-    if not (settings.cloud_controller_manager.enabled or settings.cinder_csi.enabled):
+    if not context.cluster.addons.log_in_to_cloud:
         return {}
     return configs_with(context, _cloud_credential(context))
 

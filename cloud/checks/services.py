@@ -43,18 +43,14 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _login(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
+    login = facts.restricted_login
     # A running cluster has its own already.
-    if _cannot_log_in(cluster, facts) and is_new(cluster, facts):
-        yield Fault(facts.restricted_login or "", MISSING, _RESTRICTED)
-
-
-def _cannot_log_in(cluster: Cluster, facts: Facts) -> bool:
-    addons = cluster.addons
-    logs_in = addons.cloud_controller_manager.enabled or addons.cinder_csi.enabled
-    return logs_in and facts.restricted_login is not None
+    if login is not None and cluster.addons.log_in_to_cloud and is_new(cluster, facts):
+        yield Fault(login, MISSING, _RESTRICTED)
 
 
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     """A login with which a running cluster cannot be destroyed."""
-    if _cannot_log_in(cluster, facts) and not is_new(cluster, facts):
-        yield f"{facts.restricted_login}: {_RESTRICTED}. Nor can it delete that one on a destroy"
+    login = facts.restricted_login
+    if login is not None and cluster.addons.log_in_to_cloud and not is_new(cluster, facts):
+        yield f"{login}: {_RESTRICTED}. Nor can it delete that one on a destroy"

@@ -319,6 +319,11 @@ class AddonsSettings(Settings):
         return self.load_balancer == "octavia"
 
     @property
+    def log_in_to_cloud(self) -> bool:
+        """True if a program in the cluster logs in to the cloud, with a credential of its own."""
+        return self.cloud_controller_manager.enabled or self.cinder_csi.enabled
+
+    @property
     def node_dns_installed(self) -> bool:
         """True if pods ask the CoreDNS on their own node, which Cilium leads them to."""
         return self.node_dns.enabled and self.cni.kind == "cilium"

@@ -77,7 +77,8 @@ class ControlPlaneSettings(RoleSettings):
     etcd_volume: Volume | None = None
     """A separate volume for etcd's data, in the zone of its server if Cinder has that zone; without
     it, the data is on the boot disk. Its size is at least 1 GiB more than
-    `etcd.quotaBackendBytes`. No update changes its size, type or zone, and it cannot be removed."""
+    `etcd.quotaBackendBytes`, and better 1 GiB more than twice that, for a snapshot. No update
+    changes its size, type or zone, and it cannot be removed."""
     begin_empty: bool = False
     """Begin an empty cluster if this one has lost all control planes and nothing is left of etcd's
     data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods that still
