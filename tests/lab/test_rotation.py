@@ -392,7 +392,7 @@ def test_a_killed_rotation_of_ssh_and_host_keys_continues(cluster: Cluster, seed
 
 
 def local_volume(node: str) -> dict[str, object]:
-    """A volume on the disk of a node, which no drain deletes."""
+    """A claim's volume on the disk of a node, which no drain deletes."""
     place = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
         "apiVersion": "v1",
@@ -401,6 +401,7 @@ def local_volume(node: str) -> dict[str, object]:
         "spec": {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "default", "name": "local"},
             "local": {"path": "/tmp"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [place]}]}},
         },
