@@ -21,6 +21,7 @@ PARTS = {
     "machines boot, first SSH login": r"-host-key$",
     "scripts copied": r"-scripts$",
     "gateways": r"gateway-\d+-configure$",
+    "other control planes prepared": r"-prepare$",
     "first control plane": r"control-plane-0-configure$",
     "other control planes": r"control-plane-\d+-configure$",
     "workers": r"-configure$",

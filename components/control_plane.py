@@ -189,6 +189,8 @@ class ControlPlane(pulumi.ComponentResource):
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 keys=keys,
+                # All at once, while the first one begins the cluster.
+                prepare_after=[copied, *volumes] if previous else None,
                 configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway.

@@ -92,6 +92,8 @@ class NodeArgs:
     drain_queue: str | None = None
     # What has the machine show and accept the keys of `login`.
     keys: Sequence[pulumi.Resource]
+    # None for a machine that is configured as early as it could be prepared.
+    prepare_after: Sequence[pulumi.Resource] | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     # Attached to the server; it lets go of them when it is stopped.
     volumes: Sequence[pulumi.Resource] = ()
@@ -146,22 +148,44 @@ class Node:
                 ],
             ),
         )
-        joins_when_configured = args.role == "control-plane"
-        first = [self.membership] if joins_when_configured else []
-        self.configured = Script(
-            f"{name}-configure",
-            f"{args.role}/{args.role}.sh configure",
+        on_machine = partial(
+            Script,
             target=connection(login.to, via=login.via),
             files={
                 **context.files,
                 "node.env": variables.apply(environment_file),
                 **args.files,
             },
+        )
+        prepared: list[pulumi.Resource] = []
+        if args.prepare_after is not None:
+            prepared.append(
+                on_machine(
+                    f"{name}-prepare",
+                    f"{args.role}/{args.role}.sh prepare",
+                    triggers=[login.machine_id],
+                    opts=pulumi.ResourceOptions.merge(
+                        opts,
+                        pulumi.ResourceOptions(
+                            depends_on=args.prepare_after,
+                            # Done once for each machine.
+                            ignore_changes=["connection", "create", "stdin"],
+                        ),
+                    ),
+                )
+            )
+        joins_when_configured = args.role == "control-plane"
+        first = [self.membership] if joins_when_configured else []
+        self.configured = on_machine(
+            f"{name}-configure",
+            f"{args.role}/{args.role}.sh configure",
             # What has left has to join again.
             triggers=[login.machine_id, *(each.id for each in first)],
             opts=pulumi.ResourceOptions.merge(
                 opts,
-                pulumi.ResourceOptions(depends_on=also(args.configure_after, *fence, *first)),
+                pulumi.ResourceOptions(
+                    depends_on=also(args.configure_after, *prepared, *fence, *first)
+                ),
             ),
         )
         self.joined = on_gateway(

@@ -141,7 +141,7 @@ def test_every_machine_has_the_scripts_before_one_of_them_runs_there(made: Run) 
         assert made.waits_for(configure, copy)
     # The others run on whichever gateway is active.
     for name, each in commands.items():
-        if not name.endswith(("-configure", "-host-key")):
+        if not name.endswith(("-prepare", "-configure", "-host-key")):
             gateways = [copy for name, copy in copies.items() if "-gateway-" in name]
             assert all(made.waits_for(each, copy) for copy in gateways), name
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A control plane. None is special: the first one that ever ran can be lost like any other.
 #
+#   control-plane.sh prepare        what a new machine needs before it can join; nothing on any other
 #   control-plane.sh configure      joins the cluster if it answers, initializes it if none exists and
 #                                   this machine may; on a member, applies what changed
 #   control-plane.sh alone          when the others are lost for good: etcd continues with this member
@@ -105,6 +106,8 @@ source "$HERE/control-plane/kubelet-certificate.sh"
 source "$HERE/control-plane/renew.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kube-proxy.sh
 source "$HERE/control-plane/kube-proxy.sh"
+# shellcheck source-path=SCRIPTDIR source=../control-plane/images.sh
+source "$HERE/control-plane/images.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/kubeadm-config.sh
 source "$HERE/control-plane/kubeadm-config.sh"
 # shellcheck source-path=SCRIPTDIR source=../control-plane/coredns.sh
@@ -126,6 +129,23 @@ source "$HERE/control-plane/defragment.sh"
 
 FILES=$HERE/control-plane/files
 
+# All new machines do this at the same time, while the first one begins the cluster.
+prepare() {
+  if is_member || was_interrupted; then
+    log "this machine has been in a cluster: there is nothing to prepare"
+    return
+  fi
+  prepare_machine
+  pull_images
+}
+
+prepare_machine() {
+  install_programs
+  configure_api_proxy
+  install_scripts
+  prepare_etcd_volume
+}
+
 configure() {
   step "check what is here"
   local file
@@ -141,10 +161,7 @@ configure() {
     wait_for_turn "pulumi up"
     configure_member
   else
-    install_programs
-    configure_api_proxy
-    install_scripts
-    prepare_etcd_volume
+    prepare_machine
     enter_cluster
   fi
   complete_certificates
@@ -183,10 +200,11 @@ load_env NODE_NAME NODE_IP CLUSTER_NAME API_NAME KUBERNETES_VERSION CONTROL_PLAN
   API_PORT LOCAL_API_PORT ETCD_CLIENT_PORT ETCD_PEER_PORT CONTROLLER_MANAGER_METRICS_PORT \
   SCHEDULER_METRICS_PORT CERTIFICATE_SECONDS
 case $VERB in
-  configure | alone | adopt | renew | defragment | encrypt | service-account | authorities | pod-tokens | reset)
+  prepare | configure | alone | adopt | renew | defragment | encrypt | service-account | authorities | pod-tokens | reset)
     lock
     load_bucket
     case $VERB in
+      prepare) prepare ;;
       configure) configure ;;
       alone) alone ;;
       adopt) adopt "${@:2}" ;;
@@ -203,5 +221,5 @@ case $VERB in
   mount) mount_etcd_volume ;; # at boot, by systemd
   providers) [[ ! -e $ENCRYPTION ]] || providers "$ENCRYPTION" ;;
   state) if is_member; then echo joined; else echo new; fi ;;
-  *) die "usage: control-plane.sh configure|alone|adopt|renew|approve|defragment|encrypt|service-account|authorities|pod-tokens|providers|state|reset|mount" ;;
+  *) die "usage: control-plane.sh prepare|configure|alone|adopt|renew|approve|defragment|encrypt|service-account|authorities|pod-tokens|providers|state|reset|mount" ;;
 esac

@@ -9,11 +9,11 @@ ETCDUTL_POD=openstack-kubernetes-restore
 etcdutl() {
   local work=$1 image images
   shift
-  images=$(kubeadm config images list --config "$FOLDER/kubeadm-init.yaml") || die "kubeadm does not list its images"
+  images=$(kubeadm_images) || die "kubeadm does not list its images"
   at_exit remove_etcdutl_pod
   rm -f -- "$work/etcdutl.log"
   for image in $(grep '/etcd:' <<<"$images") ${ETCD_IMAGE:-}; do
-    crictl inspecti --quiet "$image" >/dev/null 2>&1 || run crictl pull "$image" || continue
+    want_image "$image" || continue
     remove_etcdutl_pod
     if run_etcdutl "$work" "$image" "$@"; then
       remove_etcdutl_pod

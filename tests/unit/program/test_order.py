@@ -22,6 +22,22 @@ def test_etcd_members_join_one_at_a_time(fresh: Run) -> None:
         )
 
 
+def test_control_planes_are_prepared_while_the_first_one_begins_the_cluster(fresh: Run) -> None:
+    first = command(fresh, "demo-control-plane-0-configure")
+    for index in (1, 2):
+        name = f"demo-control-plane-{index}"
+        prepare = command(fresh, f"{name}-prepare")
+        assert not fresh.waits_for(prepare, first)
+        assert fresh.waits_for(prepare, fresh.one("remote:CopyToRemote", f"{name}-scripts"))
+        assert fresh.waits_for(command(fresh, f"{name}-configure"), prepare)
+
+
+def test_a_machine_is_prepared_once_whatever_changes_in_its_folder(fresh: Run) -> None:
+    prepare = command(fresh, "demo-control-plane-1-prepare")
+    assert {"create", "stdin", "connection"} <= {*prepare.ignore_changes}
+    assert prepare.inputs["triggers"] == ["demo-control-plane-1-id"]
+
+
 def test_workers_join_in_parallel(fresh: Run) -> None:
     assert not fresh.waits_for(
         command(fresh, "demo-worker-1-join"), command(fresh, "demo-worker-0-join")
