@@ -14,10 +14,10 @@ import httpx
 import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from commands.errors import CommandError
 from commands.private_file import write_private
+from commands.waiting import while_raising
 from config.proxy import proxy_for
 
 # Seconds: a gateway that takes over needs a few.
@@ -25,12 +25,7 @@ PATIENCE = 30
 
 _AUTHORITY = "certificate-authority-data"
 
-patiently = retry(
-    retry=retry_if_exception_type(httpx.HTTPError),
-    wait=wait_fixed(2),
-    stop=stop_after_delay(PATIENCE),
-    reraise=True,
-)
+patiently = while_raising(httpx.HTTPError, PATIENCE, pause=2)
 """Repeats requests to the API that fail."""
 
 

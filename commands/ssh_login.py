@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
-
 from commands import ssh
 from commands.errors import CommandError
 from commands.private_file import write_private
+from commands.waiting import while_raising
 
 # Seconds for a machine to answer, and between two tries.
 PATIENCE = 300
@@ -33,12 +32,7 @@ class UnreachableError(CommandError):
     """The machine does not answer now; later it may."""
 
 
-_persistently = retry(
-    retry=retry_if_exception_type(UnreachableError),
-    wait=wait_fixed(PAUSE),
-    stop=stop_after_delay(PATIENCE),
-    reraise=True,
-)
+_patiently = while_raising(UnreachableError, PATIENCE, PAUSE)
 
 
 class RefusedError(CommandError):
@@ -89,7 +83,7 @@ class SshLogin:
             "  ServerAliveInterval 5\n  ServerAliveCountMax 6\n"
         )
 
-    @_persistently
+    @_patiently
     def run(self, text: str, *, command: str = "sh -s", newest_only: bool = False) -> None:
         """Run a command with `text` on standard input, with the first key that is accepted.
 
@@ -115,7 +109,7 @@ class SshLogin:
             self._require_refusal(error)
         raise RefusedError(f"{self.name} accepts none of the cluster's SSH keys: {error}")
 
-    @_persistently
+    @_patiently
     def accepts_an_older_key(self) -> bool:
         """True if a key other than the newest one opens the machine.
 

@@ -6,9 +6,29 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import (
+    Retrying,
+    retry,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
 
 Answer = TypeVar("Answer")
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def while_raising(
+    error: type[Exception], seconds: float, pause: float
+) -> Callable[[Function], Function]:
+    """Repeat a function for as long as it raises this error; the last one is raised."""
+    return retry(
+        retry=retry_if_exception_type(error),
+        wait=wait_fixed(pause),
+        stop=stop_after_delay(seconds),
+        reraise=True,
+    )
 
 
 def until(ask: Callable[[], Answer], seconds: float, pause: float) -> Answer:

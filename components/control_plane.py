@@ -190,7 +190,7 @@ class ControlPlane(pulumi.ComponentResource):
                 },
                 keys=keys,
                 # All at once, while the first one begins the cluster.
-                prepare_after=[copied, *volumes] if previous else None,
+                prepare_after=[copied] if previous else None,
                 configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Any
 
 import pulumi
@@ -73,19 +74,18 @@ class LastUpdate:
 
     def _key_rotation(
         self, what: str, last: int | None, newest: int, cluster: Cluster
-    ) -> pulumi.Output[KeyRotation]:
-        if last in (None, newest):
-            return pulumi.Output.from_input(KeyRotation.after(last, newest, frozenset()))
-
+    ) -> pulumi.Input[KeyRotation]:
         def rotation(in_state: AbstractSet[str]) -> KeyRotation:
             found = KeyRotation.after(last, newest, in_state - set(cluster.machine_names))
             found.announce(what)
             return found
 
-        in_state: pulumi.Output[AbstractSet[str]] = pulumi.Output.from_input(
-            _machines_in_state(self._stack)
-        )
-        return in_state.apply(rotation)
+        # The state is long, and most updates need not know it.
+        return rotation(frozenset()) if last in (None, newest) else self._in_state.apply(rotation)
+
+    @cached_property
+    def _in_state(self) -> pulumi.Output[AbstractSet[str]]:
+        return pulumi.Output.from_input(_machines_in_state(self._stack))
 
     def authorities_phase(self, cluster: Cluster) -> pulumi.Output[str]:
         """The phase of the newest certificate authorities: the one after the last update's.

@@ -43,14 +43,19 @@ def faults(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
 
 
 def _login(cluster: Cluster, facts: Facts) -> Iterator[Fault]:
-    login = facts.restricted_login
+    login = _too_restricted(cluster, facts)
     # A running cluster has its own already.
-    if login is not None and cluster.addons.log_in_to_cloud and is_new(cluster, facts):
+    if login is not None and is_new(cluster, facts):
         yield Fault(login, MISSING, _RESTRICTED)
 
 
 def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
     """A login with which a running cluster cannot be destroyed."""
-    login = facts.restricted_login
-    if login is not None and cluster.addons.log_in_to_cloud and not is_new(cluster, facts):
+    login = _too_restricted(cluster, facts)
+    if login is not None and not is_new(cluster, facts):
         yield f"{login}: {_RESTRICTED}. Nor can it delete that one on a destroy"
+
+
+def _too_restricted(cluster: Cluster, facts: Facts) -> str | None:
+    """The login, if the cluster's controllers need one that it cannot create."""
+    return facts.restricted_login if cluster.addons.log_in_to_cloud else None

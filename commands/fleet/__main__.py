@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from commands.fleet.operated import Operated
 from commands.fleet.report import entries, table
 from commands.fleet.stack_objects import NAMESPACE
 from commands.fleet.stacks import names, outputs
-from commands.fleet.threads import of_each
+from commands.fleet.threads import attempted, of_each
 from commands.pulumi_cli import backend_place, backend_url, project
 from commands.question import agreed
 from config.errors import ConfigError
@@ -83,7 +82,7 @@ def _list(*, as_json: bool, drift: bool) -> int:
 def _kubeconfig(name: str | None) -> int:
     found, status = {}, 0
     stacks = _some(names()) if name is None else [name]
-    told = of_each(stacks, _outputs, Console(stderr=True))
+    told = of_each(stacks, attempted(outputs), Console(stderr=True))
     for each, known in zip(stacks, told, strict=True):
         if isinstance(known, CommandError):
             print(known if name else f"left out: {known}", file=sys.stderr)
@@ -100,13 +99,6 @@ def _some(stacks: Sequence[str]) -> Sequence[str]:
     if not stacks:
         raise CommandError(f"{backend_url()} has no cluster of this project: is it the right one?")
     return stacks
-
-
-def _outputs(stack: str) -> Mapping[str, Any] | CommandError:
-    try:
-        return outputs(stack)
-    except CommandError as error:
-        return error
 
 
 def _upgrade(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,8 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
+from commands.errors import CommandError
+
 # Each waits for a program of Pulumi's, which takes half a core for a second.
 AT_A_TIME = 8
 
@@ -25,6 +27,18 @@ def threads(at_a_time: int) -> Iterator[ThreadPoolExecutor]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def attempted(ask: Callable[[str], Result]) -> Callable[[str], Result | CommandError]:
+    """The same question, with an error as one of its answers."""
+
+    def attempt(stack: str) -> Result | CommandError:
+        try:
+            return ask(stack)
+        except CommandError as error:
+            return error
+
+    return attempt
 
 
 def of_each(

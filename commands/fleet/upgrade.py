@@ -27,7 +27,7 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
-from commands.fleet.threads import Result, of_each, threads
+from commands.fleet.threads import Result, attempted, of_each, threads
 from commands.local_backend import Locks, local_locks
 from commands.previews import AT_A_TIME, changes
 from commands.private_file import private_folder, write_private
@@ -134,14 +134,7 @@ def _of_each(
     """The result for each stack, before anything is changed."""
     found: dict[str, Result] = {}
     problems: list[str] = []
-
-    def attempt(stack: str) -> Result | CommandError:
-        try:
-            return act(stack)
-        except CommandError as error:
-            return error
-
-    results = of_each(stacks, attempt, console, title=title, at_a_time=AT_A_TIME)
+    results = of_each(stacks, attempted(act), console, title=title, at_a_time=AT_A_TIME)
     for stack, result in zip(stacks, results, strict=True):
         if isinstance(result, CommandError):
             problems.append(f"{stack}: {str(result).strip()}")

@@ -9,12 +9,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openstack.exceptions import BadRequestException, ConflictException
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cloud.errors import CLOUD_ERRORS
 from cloud.login import connect, login
@@ -26,6 +25,7 @@ from commands.question import agreed
 from commands.recover import orphaned_resources
 from commands.recover.orphaned_resources import OrphanedResource
 from commands.recover.state import Begun, State
+from commands.waiting import while_raising
 from config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _delete(found: Sequence[OrphanedResource]) -> bool:
     for orphan in reversed(found):
         print(f"deleting {orphan}")
         try:
-            _patiently(orphan.delete)
+            while_raising(BadRequestException, _PATIENCE, _SETTLE)(orphan.delete)()
         except ConflictException as refusal:
             print(
                 f"left, because it is in use, such as by another cluster of this name: {orphan} "
@@ -148,15 +148,6 @@ def _delete(found: Sequence[OrphanedResource]) -> bool:
             print(f"not deleted yet: {orphan} ({refusal.message}); run this again")
             done = False
     return done
-
-
-def _patiently(delete: Callable[[], object]) -> None:
-    Retrying(
-        retry=retry_if_exception_type(BadRequestException),
-        wait=wait_fixed(_SETTLE),
-        stop=stop_after_delay(_PATIENCE),
-        reraise=True,
-    )(delete)
 
 
 def _connect(state: State) -> Connection:

@@ -21,6 +21,8 @@ from config.values.text import Line, Name, Pem
 
 # The argument of the API server with the range of NodePorts.
 NODE_PORT_RANGE = "service-node-port-range"
+# GiB that etcd needs beside its database: its log, and what it keeps of that.
+ETCD_LOG_GIB = 1
 
 
 class Kubelet(Settings):

@@ -6,14 +6,13 @@ from math import ceil
 from config import ports, reserved
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
-from config.models.kubernetes import NODE_PORT_RANGE
+from config.models.kubernetes import ETCD_LOG_GIB, NODE_PORT_RANGE
 from config.rules.rule import rule
 
 # etcd refuses to start below this ratio of election timeout to heartbeat interval.
 _ELECTION_HEARTBEATS = 5
 
 _GIB = 2**30
-_GIB_BESIDE_DATABASE = 1
 
 # What keeps a kubelet from changing other nodes; it leaves the list when someone sets the list.
 _NODE_RESTRICTION = "NodeRestriction"
@@ -87,13 +86,13 @@ def _elections_take_longer_than_heartbeats(cluster: Cluster) -> Iterator[Fault]:
 @rule("etcd", "controlPlane")
 def _etcd_meets_its_quota_before_a_full_disk(cluster: Cluster) -> Iterator[Fault]:
     volume, quota = cluster.control_plane.etcd_volume, cluster.etcd.quota_backend_bytes
-    least = ceil(quota / _GIB) + _GIB_BESIDE_DATABASE
+    least = ceil(quota / _GIB) + ETCD_LOG_GIB
     if volume is not None and volume.size < least:
         yield Fault(
             "controlPlane.etcdVolume.size",
             volume.size,
             f"must be at least {least}: etcd.quotaBackendBytes ({quota}), and "
-            f"{_GIB_BESIDE_DATABASE} GiB for etcd's log and snapshots; raise it, or lower "
+            f"{ETCD_LOG_GIB} GiB for etcd's log and snapshots; raise it, or lower "
             "etcd.quotaBackendBytes",
         )
 

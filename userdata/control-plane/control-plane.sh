@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A control plane. None is special: the first one that ever ran can be lost like any other.
 #
-#   control-plane.sh prepare        what a new machine needs before it can join; nothing on any other
+#   control-plane.sh prepare        on a new machine: the programs and container images that it will need
 #   control-plane.sh configure      joins the cluster if it answers, initializes it if none exists and
 #                                   this machine may; on a member, applies what changed
 #   control-plane.sh alone          when the others are lost for good: etcd continues with this member
@@ -135,15 +135,8 @@ prepare() {
     log "this machine has been in a cluster: there is nothing to prepare"
     return
   fi
-  prepare_machine
-  pull_images
-}
-
-prepare_machine() {
   install_programs
-  configure_api_proxy
-  install_scripts
-  prepare_etcd_volume
+  pull_images
 }
 
 configure() {
@@ -161,7 +154,10 @@ configure() {
     wait_for_turn "pulumi up"
     configure_member
   else
-    prepare_machine
+    install_programs
+    configure_api_proxy
+    install_scripts
+    prepare_etcd_volume
     enter_cluster
   fi
   complete_certificates
