@@ -54,8 +54,7 @@ def roles(cluster: Cluster) -> Iterator[Role]:
     )
     # The default pool has keys of its own.
     places = [("worker", "workerCount", cluster.worker)] + [
-        (f"workerPools[{index}]", f"workerPools[{index}].count", pool)
-        for index, pool in enumerate(cluster.worker_pools)
+        (key, f"{key}.count", pool) for key, pool in cluster.keyed_pools.items()
     ]
     for (path, count_key, settings), pool in zip(places, cluster.pools, strict=True):
         if pool.count:

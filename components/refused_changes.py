@@ -169,15 +169,14 @@ def _floating_ip(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
 
 def _renamed_machines(node_at: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
     """New names of machines that are nodes: the drain of the old one would reset the new one."""
-    for i, pool in enumerate(cluster.worker_pools):
-        for j, machine in enumerate(pool.machines):
-            name = node_at.get(str(machine.address), machine.name)
-            if name != machine.name:
-                problem = (
-                    f"the machine at {machine.address} is the node {name}: take it out of the "
-                    "configuration, run pulumi up, and then add it under its new name"
-                )
-                yield Fault(f"workerPools[{i}].machines[{j}].name", machine.name, problem)
+    for key, machine in cluster.keyed_machines.items():
+        name = node_at.get(str(machine.address), machine.name)
+        if name != machine.name:
+            problem = (
+                f"the machine at {machine.address} is the node {name}: take it out of the "
+                "configuration, run pulumi up, and then add it under its new name"
+            )
+            yield Fault(f"{key}.name", machine.name, problem)
 
 
 def _cannot_move(made_in: str) -> str:

@@ -138,8 +138,8 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             yield (
                 f"controlPlane.etcdVolume.size = {etcd_volume.size}: a snapshot takes as much room "
                 f"as the database of etcd. When that has more than {room / 2**30:g} GiB, snapshots "
-                "fail, and upgrades, which begin with one: lower etcd.quotaBackendBytes, or enlarge "
-                "the volumes by hand ('A larger volume for etcd' in docs/operations.md)"
+                "fail, and upgrades, which begin with one: lower etcd.quotaBackendBytes, or "
+                "enlarge the volumes by hand ('A larger volume for etcd' in docs/operations.md)"
             )
     planned = {name: role for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from config.base import Settings
-from config.values.kubernetes import Values, VolumeSize
+from config.values.kubernetes import ChartValues, VolumeSize
 from config.values.labels import LabelValue, QualifiedName
 from config.values.network import COMMAS, LONGEST_LABEL, Cidr, DnsLabel, DnsName, Url
 from config.values.repositories import ChartRepository, ImageRegistry
@@ -42,7 +42,7 @@ class ChartAddon(Settings):
 
     enabled: bool = True
     """Install this add-on."""
-    values: Values = Field(default={})
+    values: ChartValues = Field(default={})
     """Values of the chart, merged over those that this program sets."""
 
 
@@ -59,7 +59,7 @@ class Cni(Settings):
     kind: Literal["cilium", "none"] = "cilium"
     """Plugin to install. With `none` you install one; until then, nodes stay NotReady and other
     add-ons do not start: enable them after that, `metricsServer` and `cinderCsi` too."""
-    values: Values = Field(default={})
+    values: ChartValues = Field(default={})
     """Values of the chart, merged over those that this program sets."""
 
 
@@ -162,7 +162,7 @@ class Monitoring(OptionalChartAddon):
     storage_size: VolumeSize = "20Gi"
     """Size of the volume of Prometheus. To enlarge it, see
     [Larger volumes](operations/monitoring.md#larger-volumes)."""
-    alertmanager: Annotated[Values, Field(min_length=1)] | None = None
+    alertmanager: Annotated[ChartValues, Field(min_length=1)] | None = None
     """Configuration of Alertmanager (`route`, `receivers`); by default no alert is sent."""
     fleet: bool = False
     """Watch the clusters that `commands.fleet monitoring` has added: a dashboard, and
@@ -217,7 +217,7 @@ class Logging(OptionalChartAddon):
     """Show logs in Grafana, if monitoring is enabled. Grafana downloads a plugin for that."""
     grafana_plugin_url: Url | None = None
     """URL of the plugin's zip file; the default is at grafana.com, which Grafana must reach."""
-    fluent_bit_values: Values = Field(default={})
+    fluent_bit_values: ChartValues = Field(default={})
     """Values of Fluent Bit's chart, merged over those that this program sets; `values` are those of
     VictoriaLogs."""
 

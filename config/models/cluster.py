@@ -27,6 +27,7 @@ from config.models.kubernetes import (
 )
 from config.models.machines import (
     ControlPlaneSettings,
+    ExistingMachine,
     GatewaySettings,
     Pool,
     RoleSettings,
@@ -194,7 +195,7 @@ class Cluster(Settings):
     @property
     def machine_cidrs(self) -> tuple[IPv4Network, ...]:
         """The addresses of all machines that exist already, in as few networks as possible."""
-        machines = [machine for pool in self.worker_pools for machine in pool.machines]
+        machines = self.keyed_machines.values()
         return tuple(collapse_addresses(IPv4Network(machine.address) for machine in machines))
 
     @property
@@ -207,6 +208,20 @@ class Cluster(Settings):
     def machine_name(self, group: str, index: int) -> str:
         """The name of a machine; the group is `gateway`, `control-plane` or the name of a pool."""
         return f"{self.cluster_name}-{group}-{index}"
+
+    @property
+    def keyed_pools(self) -> Mapping[str, WorkerPoolSettings]:
+        """The settings of the pools next to the default one, by their keys: `workerPools[0]`."""
+        return {f"workerPools[{i}]": pool for i, pool in enumerate(self.worker_pools)}
+
+    @property
+    def keyed_machines(self) -> Mapping[str, ExistingMachine]:
+        """The machines that exist already, by their keys: `workerPools[0].machines[0]`."""
+        return {
+            f"{key}.machines[{i}]": machine
+            for key, pool in self.keyed_pools.items()
+            for i, machine in enumerate(pool.machines)
+        }
 
     @property
     def machine_names(self) -> list[str]:

@@ -14,7 +14,6 @@ from config.addresses import (
 from config.errors import MISSING, Fault
 from config.models.cluster import Cluster
 from config.models.machines import (
-    ExistingMachine,
     RoleSettings,
     WorkerPoolSettings,
     WorkerSettings,
@@ -35,7 +34,7 @@ def _every_role_has_flavor_and_image(cluster: Cluster) -> Iterator[Fault]:
     ]
     if cluster.worker_count:
         roles.append(("worker", cluster.worker))
-    roles += [(f"workerPools[{i}]", p) for i, p in enumerate(cluster.worker_pools) if p.count]
+    roles += [(key, pool) for key, pool in cluster.keyed_pools.items() if pool.count]
     for key in ("flavor", "image"):
         without = [f"{path}.{key}" for path, role in roles if getattr(role, key) is None]
         if without and getattr(cluster, key) is None:
@@ -56,8 +55,8 @@ def _cluster_name_is_free(cluster: Cluster) -> Iterator[Fault]:
 @rule("workerPools")
 def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
     seen: set[str] = set()
-    for index, pool in enumerate(cluster.worker_pools):
-        key = f"workerPools[{index}].name"
+    for path, pool in cluster.keyed_pools.items():
+        key = f"{path}.name"
         if pool.name in reserved.POOLS:
             names = ", ".join(reserved.POOLS)
             yield Fault(
@@ -70,8 +69,7 @@ def _pool_names_are_free(cluster: Cluster) -> Iterator[Fault]:
 
 @rule("workerPools")
 def _pools_have_servers_or_machines(cluster: Cluster) -> Iterator[Fault]:
-    for index, pool in enumerate(cluster.worker_pools):
-        path = f"workerPools[{index}]"
+    for path, pool in cluster.keyed_pools.items():
         if not pool.machines:
             continue
         if pool.count:
@@ -95,8 +93,7 @@ def _machine_names_fit(cluster: Cluster) -> Iterator[Fault]:
     # The longest of the names that no key of a pool is part of.
     groups = [("clusterName", "control-plane", 1)]
     groups += [
-        (f"workerPools[{index}].name", pool.name, pool.count)
-        for index, pool in enumerate(cluster.worker_pools)
+        (f"{path}.name", pool.name, pool.count) for path, pool in cluster.keyed_pools.items()
     ]
     for key, group, count in groups:
         longest = cluster.machine_name(group, max(count - 1, 0))
@@ -143,7 +140,7 @@ def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     nowhere = {IPv4Address(0), cluster.floating_ip}
     if cluster.existing_network is None:
         nowhere |= {cluster.host_cidr.network_address, cluster.host_cidr.broadcast_address}
-    for path, machine in _machines(cluster):
+    for path, machine in cluster.keyed_machines.items():
         key, address = f"{path}.address", machine.address
         if address in nowhere or any(address in special for special in SPECIAL):
             yield Fault(key, address, "is no address of a machine")
@@ -152,22 +149,16 @@ def _machines_have_addresses_of_their_own(cluster: Cluster) -> Iterator[Fault]:
     if cluster.host_cidr.prefixlen > LONGEST_PREFIX:
         return
     taken = _reserved(addresses(cluster.host_cidr))
-    for path, machine in _machines(cluster):
+    for path, machine in cluster.keyed_machines.items():
         if owner := taken.get(machine.address):
             yield Fault(f"{path}.address", machine.address, f"is reserved for {owner} in hostCidr")
-
-
-def _machines(cluster: Cluster) -> Iterator[tuple[str, ExistingMachine]]:
-    for i, pool in enumerate(cluster.worker_pools):
-        for j, machine in enumerate(pool.machines):
-            yield f"workerPools[{i}].machines[{j}]", machine
 
 
 def _repeated(
     cluster: Cluster, attribute: str, taken: Iterable[object]
 ) -> Iterator[tuple[str, object]]:
     seen = set(taken)
-    for path, machine in _machines(cluster):
+    for path, machine in cluster.keyed_machines.items():
         value: object = getattr(machine, attribute)
         if value in seen:
             yield f"{path}.{attribute}", value
@@ -199,8 +190,7 @@ def _taints_are_distinct(cluster: Cluster) -> Iterator[Fault]:
 
 def _pools(cluster: Cluster) -> Iterator[tuple[str, WorkerSettings]]:
     yield "worker", cluster.worker
-    for i, pool in enumerate(cluster.worker_pools):
-        yield f"workerPools[{i}]", pool
+    yield from cluster.keyed_pools.items()
 
 
 @rule("worker", "workerPools")

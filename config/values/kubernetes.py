@@ -125,5 +125,5 @@ ArgumentValue = Annotated[
 Arguments = Mapping[ArgumentName, ArgumentValue]
 ComponentConfig = Annotated[Mapping[str, JsonValue], AfterValidator(_without_type)]
 AuditPolicy = Annotated[Mapping[str, JsonValue], AfterValidator(_audit_policy)]
-Values = Mapping[str, JsonValue]
+ChartValues = Mapping[str, JsonValue]
 VolumeSize = Annotated[str, matches(r"[1-9][0-9]*(Mi|Gi|Ti)", "must be a size such as 20Gi")]
