@@ -11,6 +11,7 @@ import yaml
 from bench.figures import seconds
 from lab import image, settings
 from lab.cluster import Cluster, is_ready
+from lab.errors import LabError
 from lab.image import versions
 
 
@@ -28,10 +29,17 @@ def from_nothing(made: Cluster, nodes: int, *flags: str) -> tuple[float, float]:
 
     The second figure comes from the Node objects: the update then still waits for the add-ons.
     """
+    require_nothing(made)
     began = datetime.now(UTC)
     up = seconds(lambda: made.update(*flags))
     made.stack.write_kubeconfig(made.kubeconfig)
     return up, until_ready(made.kubectl("get", "nodes", "-o", "json"), nodes, began)
+
+
+def require_nothing(made: Cluster) -> None:
+    """Fail if an earlier bench has left this cluster: it would be measured as a new one."""
+    if made.stack.resources():
+        raise LabError(f"the cluster {made.name} is there already: `make lab-down` removes it")
 
 
 def until_ready(listed: str, nodes: int, began: datetime) -> float:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
+from types import FrameType
 from typing import TypeVar
 
 from lab.console import say
@@ -78,5 +79,13 @@ def median_of(action: Callable[[], float], runs: int) -> float:
 
 def end_cleanly() -> None:
     """Make SIGTERM, and SIGINT also in the background, run the bench's cleanup before it ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _: sys.exit(128 + received))
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def end(received: int, _: FrameType | None) -> None:
+        # A second signal, such as that of a process in between which ends too, would stop it.
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + received)
+
+    for number in numbers:
+        signal.signal(number, end)

@@ -14,6 +14,7 @@ from typing import Any
 from bench.figures import Figures, processor_seconds, timed
 from bench.quiet import QuietStack
 from lab import image, settings
+from lab.errors import LabError
 from lab.image import versions
 from lab.stack import Stack
 
@@ -42,7 +43,9 @@ def preview(stack: Stack, keys: Mapping[str, Any]) -> tuple[float, float, int]:
     before = processor_seconds()
     done, taken = timed(lambda: stack.pulumi("preview", "--suppress-outputs", capture=True))
     found = re.search(r"\+ (\d+) to create", done.stdout)
-    return taken, processor_seconds() - before, int(found[1]) if found else 0
+    if found is None:
+        raise LabError(f"the preview does not say what it would create:\n{done.stdout}")
+    return taken, processor_seconds() - before, int(found[1])
 
 
 def main(words: Sequence[str] | None = None) -> None:

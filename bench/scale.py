@@ -24,6 +24,7 @@ from lab import image, settings
 from lab.cloud import inside, namespace
 from lab.cloud.layout import EXTERNAL_NETWORK
 from lab.cluster import UP, Cluster, openstack, run
+from lab.errors import LabError
 from lab.image import versions
 from lab.paths import PROJECT
 from lab.ssh_host import make_key
@@ -48,6 +49,8 @@ DEVICE = "eth0"
 @contextlib.contextmanager
 def network() -> Iterator[str]:
     """The network of all machines; yields its bridge on this machine."""
+    if openstack("network", "list", "--name", NAME):
+        raise LabError(f"an earlier run has left the network {NAME}: `make lab-down` removes it")
     made = openstack("network", "create", NAME)
     try:
         run("openstack", "subnet", "create", NAME, "--network", NAME, "--subnet-range", SUBNET,

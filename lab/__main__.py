@@ -41,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         command.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
     # As Ctrl-C: what a command has begun, such as a stopped database, is put right before it ends.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         return int(parsed.run(parsed))
     except LabError as error:

@@ -13,10 +13,12 @@ def link_kubectl() -> None:
     """Link the kubectl of the cluster's release into the folder; build it if it is missing."""
     from lab.image import programs, versions
 
-    ensure(FOLDER)
-    link = FOLDER / "kubectl"
-    link.unlink(missing_ok=True)
-    link.symlink_to(programs.kubernetes(versions.KUBERNETES) / "kubectl")
+    program = programs.kubernetes(versions.KUBERNETES) / "kubectl"
+    link = ensure(FOLDER) / "kubectl"
+    # Another command may be using it.
+    partial = link.with_suffix(f".{os.getpid()}")
+    partial.symlink_to(program)
+    partial.rename(link)
 
 
 def path(value: str) -> str:

@@ -121,6 +121,9 @@ class Cluster:
     def configured_in_the_checkout(self) -> Iterator[None]:
         """Have the stack's configuration where the fleet's previews and upgrades look for it."""
         link = PROJECT / f"Pulumi.{self.name}.yaml"
+        # A test that was killed has left it.
+        if link.is_symlink():
+            link.unlink()
         link.symlink_to(self.stack.config_file)
         try:
             yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -11,11 +10,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lab.console import say, step
 from lab.errors import LabError
+from lab.exclusive import exclusive
 from lab.paths import BIN, GO_CACHE, LOGS, ensure
 
 # For the largest one, Kubernetes: its downloads, its build cache and its programs.
@@ -46,16 +46,9 @@ def go_environment() -> dict[str, str]:
     }
 
 
-@contextmanager
-def build_lock() -> Iterator[None]:
+def build_lock() -> AbstractContextManager[None]:
     """Hold the machine's one build slot: two Go builds at a time only compete for memory."""
-    with open(ensure(GO_CACHE) / "lock", "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with step("wait for another build on this machine"):
-                fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return exclusive(GO_CACHE / "lock", "another build")
 
 
 def remove_leftovers() -> None:

@@ -9,10 +9,9 @@ SOURCE = Path(__file__).resolve().parent
 PROJECT = SOURCE.parent
 
 # Expensive to make and good for the next run: survives `lab down`.
-CACHE = Path(
-    os.environ.get("OPENSTACK_KUBERNETES_LAB_CACHE")
-    or Path.home() / ".cache" / "openstack-kubernetes-lab"
-)
+_CACHE = os.environ.get("OPENSTACK_KUBERNETES_LAB_CACHE") or "~/.cache/openstack-kubernetes-lab"
+# The kernel names the files of loop devices without links.
+CACHE = Path(_CACHE).expanduser().resolve()
 # Belongs to the running lab: removed by `lab down`.
 STATE = CACHE / "state"
 LOGS = CACHE / "logs"

@@ -115,8 +115,11 @@ class Stack:
         if not PASSPHRASE.exists():
             write_private(PASSPHRASE, secrets.token_urlsafe(32))
         known = json.loads(self._cli("stack", "ls", "--json").stdout)
-        if any(stack["name"] == self.name for stack in known) and self.config_file.exists():
-            return
+        if any(stack["name"] == self.name for stack in known):
+            if self.config_file.exists():
+                return
+            # An interrupted run left it; Pulumi refuses if it has resources.
+            self._cli("stack", "rm", self.name, "--yes")
         # `stack init` writes the encryption salt next to a project file: give it one of its own.
         shutil.copy(PROJECT / "Pulumi.yaml", self.folder / "Pulumi.yaml")
         written = self.folder / f"Pulumi.{self.name}.yaml"

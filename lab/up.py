@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Bring all of it up; steps that are already done take no time."""
-    from lab import clients, image, settings, toolchain
+    from lab import image, settings, toolchain
     from lab.backend import CONFIG_FILE
     from lab.cloud import inside, lifecycle
     from lab.cloud.layout import KUBECONFIG
@@ -24,7 +24,6 @@ def run(arguments: argparse.Namespace) -> int:
     toolchain.ensure()
     lifecycle.up(fresh=False)
     name = image.ensure()
-    clients.link_kubectl()
     stack = Stack(
         "lab",
         settings.cluster(

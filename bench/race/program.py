@@ -6,7 +6,7 @@ import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.cluster import cilium, until_ready
+from bench.cluster import cilium, require_nothing, until_ready
 from bench.race import step
 from bench.race.step import Step, measured
 from lab import settings
@@ -24,6 +24,7 @@ def race(done: dict[str, Step], image: str, old: str, new: str, manifests: Path)
         image=image, gateways=GATEWAYS, control_planes=CONTROL_PLANES, workers=WORKERS
     )
     made = Cluster(NAME, keys)
+    require_nothing(made)
     try:
         began = datetime.now(UTC)
         # `pulumi up`. It also waits for the add-ons, which the others do not have.

@@ -34,7 +34,9 @@ def _detach_loops() -> None:
 
 def _remove_cgroups() -> None:
     """Remove the servers' cgroups, from the leaves up; they are empty, their processes are gone."""
-    for top in list(CGROUPS.rglob(CGROUP)):
+    # Others may vanish meanwhile, which a walk ignores.
+    tops = [Path(at) / CGROUP for at, names, _ in os.walk(CGROUPS) if CGROUP in names]
+    for top in tops:
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)

@@ -34,6 +34,7 @@ PACKAGES = (
     "lxc",
     "mariadb-server",
     "memcached",
+    "openssh-client",
     "procps",
     "qemu-utils",
     "rabbitmq-server",
@@ -49,6 +50,7 @@ PACKAGES = (
 # OpenStack 2024.2 runs on these.
 PYTHONS = ((3, 9), (3, 12))
 POLICY = Path("/usr/sbin/policy-rc.d")
+OWN_POLICY = "#!/bin/sh\n# Of the lab, while it installs packages.\nexit 101\n"
 LOG = LOGS / "cloud-install.log"
 
 # oslo.messaging 14.9 looks for a reply twice a second, so each call between services takes half a
@@ -78,10 +80,11 @@ def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None
 @contextlib.contextmanager
 def no_daemons() -> Iterator[None]:
     """Keep packages from starting their services on the host."""
-    if POLICY.exists():
+    # A lab that was killed has left its own.
+    if POLICY.exists() and POLICY.read_text() != OWN_POLICY:
         yield
         return
-    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.write_text(OWN_POLICY)
     POLICY.chmod(0o755)
     try:
         yield
@@ -111,6 +114,8 @@ def debian_packages() -> None:
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     environment = {**_environ(), **quiet}
     with step(f"install Debian packages: {' '.join(missing)}"), no_daemons():
+        # An installation that was killed would stop this one.
+        run(["dpkg", "--configure", "-a"], "dpkg --configure -a", environment)
         run(["apt-get", "-q", "-o", wait_for_others, "update"], "apt-get update", environment)
         run(
             [
@@ -146,18 +151,28 @@ def _python() -> str:
     raise LabError("OpenStack 2024.2 needs Python 3.9 to 3.12: install one of them as python3")
 
 
+def _version_of(python: str) -> str:
+    return subprocess.run([python, "--version"], capture_output=True, text=True).stdout
+
+
 def _site_packages() -> Path:
     return next((VENV / "lib").glob("python3.*")) / "site-packages"
 
 
 def virtual_environment() -> None:
     """Install the pinned packages; those of an earlier, interrupted run are kept."""
-    complete = INSTALL / f"complete-{hashlib.sha256(VERSIONS.read_bytes()).hexdigest()[:12]}"
-    if complete.exists():
+    python = _python()
+    version = _version_of(python)
+    wanted = hashlib.sha256(VERSIONS.read_bytes() + f"{version}{FAST}".encode()).hexdigest()
+    complete = INSTALL / "complete"
+    if complete.exists() and complete.read_text() == wanted:
         return
     ensure(INSTALL)
+    complete.unlink(missing_ok=True)
+    present = VENV_BIN / "python"
+    clear = [] if present.exists() and _version_of(str(present)) == version else ["--clear"]
     with step(f"install OpenStack into a virtual environment (log: {LOG})"):
-        run([_python(), "-m", "venv", str(VENV)], "making a virtual environment", _environ())
+        run([python, "-m", "venv", *clear, str(VENV)], "making a virtual environment", _environ())
         run(
             [
                 str(VENV_BIN / "pip"),
@@ -171,7 +186,7 @@ def virtual_environment() -> None:
             _environ(),
         )
         patch(_site_packages() / PATCHED)
-        complete.touch()
+        complete.write_text(wanted)
 
 
 def patch(path: Path) -> None:

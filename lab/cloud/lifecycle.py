@@ -37,6 +37,7 @@ COMPUTE_ID = "6b2f4c1e-35c5-4d6f-9f0e-1ab0c10d0001"
 
 def up(*, fresh: bool = False) -> None:
     """Start the cloud and wait until it is up, also when another command has started it."""
+    namespace.refuse_inside()
     preflight.check_root()
     if namespace.running():
         say("the cloud is running already")
@@ -140,6 +141,7 @@ def _wait() -> None:
 
 def down() -> None:
     """End every process of the lab and remove what it made."""
+    namespace.refuse_inside()
     if os.geteuid() != 0:
         raise LabError("the lab runs as root: take it down as root, too")
     pid = namespace.running()
@@ -148,7 +150,10 @@ def down() -> None:
             supervisor = psutil.Process(pid)
             # The kernel ends every process of the namespace with its first one.
             supervisor.send_signal(signal.SIGKILL)
-            supervisor.wait(timeout=60)
+            try:
+                supervisor.wait(timeout=60)
+            except psutil.TimeoutExpired:
+                raise LabError(f"process {pid} does not end: look at what it waits for") from None
     # The lock is free when the last process that inherited it has ended.
     for attempt in Retrying(
         retry=retry_if_exception_type(LabError),

@@ -52,9 +52,15 @@ def create(command: Sequence[str], *, log: Path, inherited: int) -> subprocess.P
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env={name: value for name, value in os.environ.items() if not _is_proxy(name)},
             pass_fds=(inherited,),
             start_new_session=True,
         )
+
+
+def _is_proxy(name: str) -> bool:
+    """True for the host's proxies, which cannot be reached from inside."""
+    return name.lower().endswith("_proxy")
 
 
 def init_pid(unshare: int) -> int:
@@ -69,19 +75,30 @@ def running() -> int:
     """Return the process id of the running lab's supervisor on the host, or 0 without a lab."""
     try:
         pid, started = INIT_PID.read_text().split()
-        process = psutil.Process(int(pid))
-    except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
+        status, since = _process(int(pid))
+    except (FileNotFoundError, ProcessLookupError, ValueError):
         return 0
     except PermissionError:
         raise LabError("the lab belongs to root: run this as root") from None
-    # Process ids are reused: the start time tells the processes apart.
-    alive = str(process.create_time()) == started and process.status() != psutil.STATUS_ZOMBIE
-    return int(process.pid) if alive else 0
+    # Process ids are reused: the start tells the processes apart.
+    return int(pid) if since == started and status != "Z" else 0
 
 
 def remember(pid: int) -> None:
     """Write down the id of the process that holds the namespaces."""
-    INIT_PID.write_text(f"{pid} {psutil.Process(pid).create_time()}\n")
+    INIT_PID.write_text(f"{pid} {_process(pid)[1]}\n")
+
+
+def _process(pid: int) -> tuple[str, str]:
+    """The state of a process and its start, in ticks since the boot: a clock may be set."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], fields[19]
+
+
+def refuse_inside() -> None:
+    """Fail in the lab's own namespaces, where the machine looks as if there were no lab."""
+    if b"lab.cloud.supervisor" in Path("/proc/1/cmdline").read_bytes():
+        raise LabError("this shell is inside of the lab: run this outside of it")
 
 
 def furnish() -> None:
@@ -140,8 +157,7 @@ def enter(
         "TERM",
         "env",
         f"--chdir={folder or Path.cwd()}",
-        # The host's proxies cannot be reached from inside.
-        *(f"--unset={name}" for name in os.environ if name.lower().endswith("_proxy")),
+        *(f"--unset={name}" for name in os.environ if _is_proxy(name)),
         *(f"{name}={value}" for name, value in environment.items()),
         *command,
     ]

@@ -19,8 +19,12 @@ SAVED = (MYSQL, SECRETS, ETC / "keystone" / "fernet-keys", ETC / "keystone" / "c
 def key() -> str:
     """Hash everything that decides the contents of the databases."""
     cloud = SOURCE / "cloud"
-    sources = [VERSIONS, cloud / "layout.py", *sorted((cloud / "bootstrap").glob("*.py"))]
-    digest = hashlib.sha256(b"1")
+    sources = [VERSIONS, cloud / "layout.py", cloud / "units.py"]
+    for folder in ("bootstrap", "configs"):
+        sources += sorted((cloud / folder).glob("*.py"))
+    # A newer server refuses the files of an older one that look as after a crash.
+    server = subprocess.run(["mariadbd", "--version"], capture_output=True, check=True)
+    digest = hashlib.sha256(server.stdout)
     for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

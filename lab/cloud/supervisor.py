@@ -158,10 +158,12 @@ class Supervisor:
         text = json.dumps({"units": [asdict(report) for report in self.reports.values()]})
         if text == self.written:
             return
-        self.written = text
         partial = STATUS.with_suffix(".partial")
-        partial.write_text(text)
-        partial.rename(STATUS)
+        # A full disk must not end the lab.
+        with contextlib.suppress(OSError):
+            partial.write_text(text)
+            partial.rename(STATUS)
+            self.written = text
 
     def _reap_orphans(self) -> None:
         """Reap the orphans of other processes (dnsmasq, haproxy, containers), as process 1 must."""

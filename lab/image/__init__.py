@@ -48,19 +48,23 @@ def name(release: str, *, addons: bool = False) -> str:
 
 def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     """Build what is missing, upload it, and return the node image's name; needs the cloud up."""
-    from lab import cache
+    from lab import cache, clients
+    from lab.exclusive import exclusive
     from lab.image import base, charts, glance, node, versions
     from lab.paths import CACHE
 
     releases = releases or [versions.KUBERNETES]
-    file = node.build(releases, addons=addons)
-    charts.export()
-    plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
-    if not plain.exists():
-        base.make_image(base.rootfs(), plain)
-    # Everything that was built is in the image, so its parts are no longer needed.
-    cache.trim()
-    glance.register(BASE_NAME, plain, {})
-    called = name(releases[0], addons=addons)
-    glance.register(called, file, {"kubernetes_versions": ",".join(releases)})
+    # Two of them would write the same files, and upload the same image.
+    with exclusive(CACHE / "image.lock", "another build of images"):
+        file = node.build(releases, addons=addons)
+        charts.export()
+        clients.link_kubectl()
+        plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
+        if not plain.exists():
+            base.make_image(base.rootfs(), plain)
+        # Everything that was built is in the image, so its parts are no longer needed.
+        cache.trim()
+        glance.register(BASE_NAME, plain, {})
+        called = name(releases[0], addons=addons)
+        glance.register(called, file, {"kubernetes_versions": ",".join(releases)})
     return called

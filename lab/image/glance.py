@@ -16,10 +16,18 @@ _ORIGIN = "lab_image_file"
 
 def register(name: str, file: Path, properties: Mapping[str, str]) -> None:
     """Upload `file` as the public image `name`; an older image of that name is deleted."""
-    older = json.loads(_openstack("image", "list", "--name", name, "--long", "-f", "json"))
-    for image in older:
-        if image["Status"] == "active" and _origin(image["ID"]) == file.name:
-            return
+    listed = json.loads(_openstack("image", "list", "--name", name, "--long", "-f", "json"))
+    active = [image["ID"] for image in listed if image["Status"] == "active"]
+    current = next((image for image in active if _origin(image) == file.name), None)
+    if current is None:
+        _upload(name, file, properties)
+    # An interrupted run may have left some.
+    for image in listed:
+        if image["ID"] != current:
+            _openstack("image", "delete", image["ID"])
+
+
+def _upload(name: str, file: Path, properties: Mapping[str, str]) -> None:
     wanted = {
         "os_distro": "debian", "os_version": "13", "os_admin_user": "debian",
         _ORIGIN: file.name, **properties,
@@ -30,8 +38,6 @@ def register(name: str, file: Path, properties: Mapping[str, str]) -> None:
             "--disk-format", file.suffix.removeprefix("."), "--container-format", "bare",
             *(word for key, value in wanted.items() for word in ("--property", f"{key}={value}")),
         )  # fmt: skip
-    for image in older:
-        _openstack("image", "delete", image["ID"])
 
 
 def _origin(image: str) -> str:

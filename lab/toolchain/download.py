@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 
 from lab.console import step
@@ -47,7 +48,7 @@ def _get(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             body: bytes = response.read()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise UnreachableError(f"{url}: {error}") from error
     return body
 
