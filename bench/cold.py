@@ -100,20 +100,21 @@ def main(words: Sequence[str] | None = None) -> None:
         plan(folder)
         return
     end_cleanly()
-    figures = Figures()
     try:
         check(folder)
     except LabError as error:
         sys.exit(f"bench: {error}")
     missing = install.missing_packages()
     say(f"Debian packages that are not installed yet: {' '.join(missing) or 'none'}")
-    try:
-        measure(folder, figures)
-    finally:
-        lab(["down"], folder)
-        if not arguments.keep:
-            shutil.rmtree(folder, ignore_errors=True)
-        figures.show()
+    with Figures() as figures:
+        try:
+            measure(folder, figures)
+        finally:
+            try:
+                lab(["down"], folder)
+            finally:
+                if not arguments.keep:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def plan(folder: Path) -> None:

@@ -22,9 +22,20 @@ Result = TypeVar("Result")
 
 @dataclass
 class Figures:
-    """Measured figures with their targets; `show` prints them as a table."""
+    """Measured figures with their targets; `show` prints them as a table.
+
+    As a context, they are shown at its end, and a missed target ends the bench with status 1.
+    """
 
     rows: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __enter__(self) -> Figures:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.show()
+        if kind is None and self.missed:
+            sys.exit(1)
 
     @property
     def missed(self) -> list[str]:

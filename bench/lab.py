@@ -59,22 +59,21 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(words)
     end_cleanly()
-    figures = Figures()
-    if arguments.only_size:
-        figures.add("memory of the lab, with what runs on it now", memory_gib(), "GiB")
-    else:
-        was_up = bool(namespace.running())
-        if was_up:
-            figures.skip("warm cloud up", "the cloud was up already: take it down first")
+    with Figures() as figures:
+        if arguments.only_size:
+            figures.add("memory of the lab, with what runs on it now", memory_gib(), "GiB")
         else:
-            figures.add("warm cloud up", seconds(lifecycle.up), at_most=60)
-        try:
-            measure(figures, (arguments.gateways, arguments.control_planes, arguments.workers))
-        finally:
-            if not was_up:
-                lifecycle.down()
-    figures.add("disk left in the cache", cache.size() / 1e9, "GB", 20)
-    figures.show()
+            was_up = bool(namespace.running())
+            if was_up:
+                figures.skip("warm cloud up", "the cloud was up already: take it down first")
+            else:
+                figures.add("warm cloud up", seconds(lifecycle.up), at_most=60)
+            try:
+                measure(figures, (arguments.gateways, arguments.control_planes, arguments.workers))
+            finally:
+                if not was_up:
+                    lifecycle.down()
+        figures.add("disk left in the cache", cache.size() / 1e9, "GB", 20)
 
 
 if __name__ == "__main__":

@@ -57,15 +57,14 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     kind = Stack if arguments.log else QuietStack
     stack = kind("bench-preview", {})
-    figures = Figures()
-    for workers in arguments.workers:
-        keys = configuration(workers, charts=arguments.charts)
-        taken, processor, resources = preview(stack, keys)
-        target = AT_MOST_SECONDS if workers == AT_MOST_WORKERS else None
-        what = f"preview with {workers} workers ({resources} resources)"
-        figures.add(what, taken, at_most=target)
-        figures.add(f"{what}, processor time", processor)
-    figures.show()
+    with Figures() as figures:
+        for workers in arguments.workers:
+            keys = configuration(workers, charts=arguments.charts)
+            taken, processor, resources = preview(stack, keys)
+            target = AT_MOST_SECONDS if workers == AT_MOST_WORKERS else None
+            what = f"preview with {workers} workers ({resources} resources)"
+            figures.add(what, taken, at_most=target)
+            figures.add(f"{what}, processor time", processor)
 
 
 if __name__ == "__main__":

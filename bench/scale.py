@@ -133,10 +133,12 @@ def configuration() -> dict[str, Any]:
 class Bench:
     """The cluster, with as many of the machines as a step wants."""
 
-    def __init__(self, cluster: Cluster, machines: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, cluster: Cluster, machines: Sequence[dict[str, Any]], figures: Figures
+    ) -> None:
         self.cluster = cluster
         self.machines = machines
-        self.figures = Figures()
+        self.figures = figures
         self._one_more: float | None = None
 
     def up(self, count: int, what: str, *, at_most: float | None = None) -> float:
@@ -175,12 +177,13 @@ def main(words: Sequence[str] | None = None) -> None:
     end_cleanly()
     sizes = sorted(arguments.workers)
     with (
+        Figures() as figures,
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         network() as bridge,
         place(bridge) as where,
         hollow_machines(where, sizes[-1] + 1, Path(folder)) as machines,
     ):
-        bench = Bench(Cluster(NAME, configuration()), machines)
+        bench = Bench(Cluster(NAME, configuration()), machines, figures)
         bench.cluster.set_secret("sshPrivateKey", (Path(folder) / "login").read_text())
         try:
             bench.up(0, "no workers, from nothing")
@@ -191,11 +194,10 @@ def main(words: Sequence[str] | None = None) -> None:
             bench.up(present - AT_A_TIME, f"{AT_A_TIME} workers of {present} leave")
         finally:
             destroy = ("destroy", "--yes", "--skip-preview")
-            bench.figures.add(
+            figures.add(
                 "pulumi destroy",
                 seconds(lambda: bench.cluster.stack.pulumi(*destroy, timeout=LONGEST)),
             )
-    bench.figures.show()
 
 
 if __name__ == "__main__":

@@ -98,27 +98,26 @@ def main(words: Sequence[str] | None = None) -> None:
     sizes = (arguments.gateways, arguments.control_planes, arguments.workers)
     # The first server waits until the cloud has unpacked the image; the lower bound's would not.
     login.from_outside(image.name(versions.KUBERNETES))
-    figures = Figures()
-    made = cluster(NAME, *sizes)
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        manifests = Path(folder) / "cilium.yaml"
-        pictures = ensure(arguments.pictures or Path(folder))
-        try:
-            with step("the program"):
-                ready = program(made, sizes, figures, manifests, pictures)
-                more = one_more_worker(
-                    made, arguments.workers, figures, manifests.with_name("worker")
-                )
-        finally:
-            with step("pulumi destroy"):
-                figures.add("pulumi destroy", seconds(made.destroy))
-        with step("the lower bound"):
-            bound = lower_bound(sizes, manifests)
-    for what, taken in bound.items():
-        figures.add(f"lower bound: {what}", taken)
-    figures.add("pulumi up to the lower bound", ready / bound["all nodes Ready"], "", RATIO)
-    figures.add("one more worker to the lower bound", more / bound[ONE_MORE], "")
-    figures.show()
+    with Figures() as figures:
+        made = cluster(NAME, *sizes)
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            manifests = Path(folder) / "cilium.yaml"
+            pictures = ensure(arguments.pictures or Path(folder))
+            try:
+                with step("the program"):
+                    ready = program(made, sizes, figures, manifests, pictures)
+                    more = one_more_worker(
+                        made, arguments.workers, figures, manifests.with_name("worker")
+                    )
+            finally:
+                with step("pulumi destroy"):
+                    figures.add("pulumi destroy", seconds(made.destroy))
+            with step("the lower bound"):
+                bound = lower_bound(sizes, manifests)
+        for what, taken in bound.items():
+            figures.add(f"lower bound: {what}", taken)
+        figures.add("pulumi up to the lower bound", ready / bound["all nodes Ready"], "", RATIO)
+        figures.add("one more worker to the lower bound", more / bound[ONE_MORE], "")
 
 
 if __name__ == "__main__":
