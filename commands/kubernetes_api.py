@@ -25,7 +25,7 @@ PATIENCE = 30
 
 _AUTHORITY = "certificate-authority-data"
 
-patiently = while_raising(httpx.HTTPError, PATIENCE, pause=2)
+patiently = while_raising(httpx.HTTPError, PATIENCE, pause=2).wraps
 """Repeats requests to the API that fail."""
 
 

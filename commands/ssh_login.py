@@ -32,7 +32,7 @@ class UnreachableError(CommandError):
     """The machine does not answer now; later it may."""
 
 
-_patiently = while_raising(UnreachableError, PATIENCE, PAUSE)
+_patiently = while_raising(UnreachableError, PATIENCE, PAUSE).wraps
 
 
 class RefusedError(CommandError):

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from tenacity import (
     Retrying,
-    retry,
     retry_if_exception_type,
     retry_if_result,
     stop_after_delay,
@@ -16,14 +15,14 @@ from tenacity import (
 )
 
 Answer = TypeVar("Answer")
-Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def while_raising(
-    error: type[Exception], seconds: float, pause: float
-) -> Callable[[Function], Function]:
-    """Repeat a function for as long as it raises this error; the last one is raised."""
-    return retry(
+def while_raising(error: type[Exception], seconds: float, pause: float) -> Retrying:
+    """Repeat a function for as long as it raises this error; the last one is raised.
+
+    The result calls a function, and its `wraps` is a decorator.
+    """
+    return Retrying(
         retry=retry_if_exception_type(error),
         wait=wait_fixed(pause),
         stop=stop_after_delay(seconds),

@@ -138,7 +138,7 @@ def _delete(found: Sequence[OrphanedResource]) -> bool:
     for orphan in reversed(found):
         print(f"deleting {orphan}")
         try:
-            while_raising(BadRequestException, _PATIENCE, _SETTLE)(orphan.delete)()
+            while_raising(BadRequestException, _PATIENCE, _SETTLE)(orphan.delete)
         except ConflictException as refusal:
             print(
                 f"left, because it is in use, such as by another cluster of this name: {orphan} "
