@@ -19,7 +19,7 @@ from components.control_plane_files import (
 )
 from components.coredns import coredns_variables
 from components.machine_login import copy_scripts
-from components.node import Node, NodeArgs, NodeContext
+from components.node import Node, NodeArgs, NodeContext, Preparation
 from components.packing import environment_file
 from components.rollout import MachineOutput, Turns
 from components.rotation_script import rotation_script
@@ -154,6 +154,17 @@ class ControlPlane(pulumi.ComponentResource):
         settings = cluster.control_plane.etcd_volume
         volume = None if settings is None else server.attach_etcd_volume(settings)
         volumes = [] if volume is None else [volume]
+        kubeadm = kubeadm_files(
+            cluster,
+            server.name,
+            index,
+            provider_id=server.provider_id,
+            floating_ip=context.gateway.floating_ip,
+        )
+        # The first one has no one to wait for.
+        preparation = Preparation(
+            files={"kubeadm-init.yaml": kubeadm["kubeadm-init.yaml"]}, after=[copied]
+        )
         return Node(
             context,
             NodeArgs(
@@ -163,13 +174,7 @@ class ControlPlane(pulumi.ComponentResource):
                 provider_id=server.provider_id,
                 files={
                     **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
-                    **kubeadm_files(
-                        cluster,
-                        server.name,
-                        index,
-                        provider_id=server.provider_id,
-                        floating_ip=context.gateway.floating_ip,
-                    ),
+                    **kubeadm,
                     **pki_files(context.pki),
                     **kubernetes_files(cluster, context.pki),
                     **cloud_config_files(self._cloud_configs),
@@ -189,8 +194,7 @@ class ControlPlane(pulumi.ComponentResource):
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 keys=keys,
-                # All at once, while the first one begins the cluster.
-                prepare_after=[copied] if previous else None,
+                preparation=preparation if previous else None,
                 configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway.

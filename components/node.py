@@ -75,6 +75,15 @@ class NodeContext(Context):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Installs what a machine needs while it waits for its turn to be configured."""
+
+    # Next to those of every node.
+    files: Mapping[str, pulumi.Input[str]]
+    after: Sequence[pulumi.Resource]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeArgs:
     """One node, whatever its role and whoever created its machine."""
 
@@ -93,7 +102,7 @@ class NodeArgs:
     # What has the machine show and accept the keys of `login`.
     keys: Sequence[pulumi.Resource]
     # None for a machine that is configured as early as it could be prepared.
-    prepare_after: Sequence[pulumi.Resource] | None = None
+    preparation: Preparation | None = None
     configure_after: pulumi.Input[Sequence[pulumi.Resource]]
     # Attached to the server; it lets go of them when it is stopped.
     volumes: Sequence[pulumi.Resource] = ()
@@ -148,26 +157,20 @@ class Node:
                 ],
             ),
         )
-        on_machine = partial(
-            Script,
-            target=connection(login.to, via=login.via),
-            files={
-                **context.files,
-                "node.env": variables.apply(environment_file),
-                **args.files,
-            },
-        )
+        on_machine = partial(Script, target=connection(login.to, via=login.via))
+        files = {**context.files, "node.env": variables.apply(environment_file)}
         prepared: list[pulumi.Resource] = []
-        if args.prepare_after is not None:
+        if args.preparation is not None:
             prepared.append(
                 on_machine(
                     f"{name}-prepare",
                     f"{args.role}/{args.role}.sh prepare",
+                    files={**files, **args.preparation.files},
                     triggers=[login.machine_id],
                     opts=pulumi.ResourceOptions.merge(
                         opts,
                         pulumi.ResourceOptions(
-                            depends_on=args.prepare_after,
+                            depends_on=args.preparation.after,
                             # Done once for each machine.
                             ignore_changes=["connection", "create", "stdin"],
                         ),
@@ -179,6 +182,7 @@ class Node:
         self.configured = on_machine(
             f"{name}-configure",
             f"{args.role}/{args.role}.sh configure",
+            files={**files, **args.files},
             # What has left has to join again.
             triggers=[login.machine_id, *(each.id for each in first)],
             opts=pulumi.ResourceOptions.merge(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 
-from tests.unit.engine import COMMAND, SERVER, Run, command, file_of, run
+from tests.unit.engine import COMMAND, SERVER, Run, command, file_of, files, run
 
 
 def test_no_secret_is_in_a_command_line(fresh: Run) -> None:
     for each in [*fresh.all(COMMAND).values(), *fresh.all("local:Command").values()]:
         for text in (each.inputs.get("create"), each.inputs.get("delete")):
             assert text is None or "privateKey" not in text
+
+
+def test_what_prepares_a_control_plane_needs_no_key(fresh: Run) -> None:
+    sent = files(command(fresh, "demo-control-plane-1-prepare"))
+    assert sent.keys() == {"ca.crt", "kubeadm-init.yaml", "node.env"}
 
 
 def test_the_proxy_is_sent_to_every_machine_and_is_in_no_user_data() -> None:
