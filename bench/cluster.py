@@ -42,16 +42,19 @@ def require_nothing(made: Cluster) -> None:
         raise LabError(f"the cluster {made.name} is there already: `make lab-down` removes it")
 
 
-def until_ready(listed: str, nodes: int, began: datetime) -> float:
+def until_ready(listed: str, nodes: int, began: datetime, release: str = "") -> float:
     """Seconds until the last of these nodes, kubectl's list, was Ready.
 
     Raises:
-        AssertionError: there are fewer or more nodes, or one is not Ready.
+        AssertionError: there are fewer or more nodes, one is not Ready, or is of another release.
     """
     items = json.loads(listed)["items"]
     ready = {node["metadata"]["name"]: is_ready(node) for node in items}
     if len(ready) != nodes or not all(ready.values()):
         raise AssertionError(f"{nodes} nodes are not Ready: {ready}")
+    releases = {node["status"]["nodeInfo"]["kubeletVersion"] for node in items}
+    if release and releases != {release}:
+        raise AssertionError(f"not all nodes are of {release}: {sorted(releases)}")
     since = max(
         datetime.fromisoformat(condition["lastTransitionTime"])
         for node in items

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
-from types import FrameType
 from typing import TypeVar
 
+from commands.ending import exit_on
 from lab.console import say
 
 MISSED = "MISSED"
@@ -90,13 +90,4 @@ def median_of(action: Callable[[], float], runs: int) -> float:
 
 def end_cleanly() -> None:
     """Make SIGTERM, and SIGINT also in the background, run the bench's cleanup before it ends."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-
-    def end(received: int, _: FrameType | None) -> None:
-        # A second signal, such as that of a process in between which ends too, would stop it.
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        sys.exit(128 + received)
-
-    for number in numbers:
-        signal.signal(number, end)
+    exit_on((signal.SIGINT, signal.SIGTERM))

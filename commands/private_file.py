@@ -6,13 +6,13 @@ import fcntl
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+
+from commands.ending import exit_on
 
 # A closed terminal, and `kill`: by default they end a process without its clean-up.
 _ENDINGS = (signal.SIGHUP, signal.SIGTERM)
@@ -38,7 +38,7 @@ def private_folder() -> Iterator[Path]:
     _remove_abandoned()
     # What is ignored already, as under nohup, stays so.
     heard = [each for each in _ENDINGS if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, _end) for each in heard}
+    before = exit_on(heard)
     try:
         with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, _locked(folder):
             yield Path(folder)
@@ -69,9 +69,3 @@ def _locked(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    for each in _ENDINGS:
-        signal.signal(each, signal.SIG_IGN)
-    sys.exit(128 + number)

@@ -25,24 +25,30 @@ def race(done: dict[str, Step], image: str, old: str, new: str, manifests: Path)
     )
     made = Cluster(NAME, keys)
     require_nothing(made)
+    began = datetime.now(UTC)
+
+    def ready(workers: int, release: str = old) -> float:
+        nodes = made.kubectl("get", "nodes", "-o", "json")
+        return until_ready(nodes, CONTROL_PLANES + workers, began, release)
+
     try:
-        began = datetime.now(UTC)
         # `pulumi up`. It also waits for the add-ons, which the others do not have.
         created = measured(lambda: made.update(kubernetesVersion=old), by_hand=1)
         made.stack.write_kubeconfig(made.kubeconfig)
-        nodes = made.kubectl("get", "nodes", "-o", "json")
-        ready = until_ready(nodes, CONTROL_PLANES + WORKERS, began)
-        done[step.CREATE] = dataclasses.replace(created, seconds=ready)
+        done[step.CREATE] = dataclasses.replace(created, seconds=ready(WORKERS))
         cilium(made, manifests)
-        # `pulumi config set`, `pulumi up`
-        done[step.ONE_MORE_WORKER] = measured(
-            lambda: made.update(workerCount=WORKERS + 1), by_hand=2
-        )
+        # `pulumi config set`, `pulumi up`. It ends when the new worker is Ready.
+        one_more = measured(lambda: made.update(workerCount=WORKERS + 1), by_hand=2)
+        ready(WORKERS + 1)
+        done[step.ONE_MORE_WORKER] = one_more
         done[step.NO_CHANGE] = measured(made.update, by_hand=1)
         run("openstack", "server", "delete", "--wait", _server(LOST))
-        done[step.LOST_CONTROL_PLANE] = measured(lambda: made.update("--refresh"), by_hand=1)
+        replaced = measured(lambda: made.update("--refresh"), by_hand=1)
+        ready(WORKERS + 1)
+        done[step.LOST_CONTROL_PLANE] = replaced
         with Poll(made.endpoint) as poll:
             upgraded = measured(lambda: made.update(kubernetesVersion=new), by_hand=2)
+        ready(WORKERS + 1, new)
         done[step.UPGRADE] = dataclasses.replace(upgraded, failed=poll.failed, silence=poll.longest)
     finally:
         made.destroy()

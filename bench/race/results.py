@@ -58,10 +58,17 @@ def save(results: Mapping[str, Sequence[Run]], file: Path = FILE) -> None:
 
 
 def version(checkout: Path) -> str:
-    """The newest commit of a checkout that changed more than its documentation."""
-    log = ("log", "-1", "--abbrev=10", "--format=%h", "--", ".", ":!docs")
-    command = ["git", "-C", str(checkout), *log]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    """The newest commit of a checkout that changed more than its documentation.
+
+    `-changed` follows it if the checkout has more changes of that kind.
+    """
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(checkout), *words, "--", ".", ":!docs"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    commit = git("log", "-1", "--abbrev=10", "--format=%h")
+    return f"{commit}-changed" if git("status", "--porcelain") else commit
 
 
 def with_run(runs: Sequence[Run], run: Run) -> list[Run]:

@@ -29,7 +29,7 @@ class Usage(AbstractContextManager["Usage"]):
         self._sampler = threading.Thread(target=self._sample)
 
     def __enter__(self) -> Usage:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _adopt_orphans(True)
         self._before = _processor_seconds()
         self._sampler.start()
         return self
@@ -41,12 +41,17 @@ class Usage(AbstractContextManager["Usage"]):
             with contextlib.suppress(psutil.NoSuchProcess, ChildProcessError):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     os.waitpid(child.pid, 0)
+        _adopt_orphans(False)
         self.processor = _processor_seconds() - self._before
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
             used = memory.kib(psutil.Process().children(recursive=True))
             self.memory = max(self.memory, used / (1 << 10))
+
+
+def _adopt_orphans(adopt: bool) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def _processor_seconds() -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,17 +138,13 @@ def _environ() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
-def _python() -> str:
-    """Find a Python that OpenStack runs on: the system's, else the one that runs the lab."""
+def _python() -> tuple[str, str]:
+    """Find a Python that OpenStack runs on, and its version: the system's, else the lab's own."""
     for candidate in ("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable)):
-        asked = subprocess.run(
-            [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-        )
-        version = tuple(int(part) for part in asked.stdout.split())
-        if asked.returncode == 0 and PYTHONS[0] <= version <= PYTHONS[1]:
-            return candidate
+        version = _version_of(candidate)
+        numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+        if PYTHONS[0] <= numbers <= PYTHONS[1]:
+            return candidate, version
     raise LabError("OpenStack 2024.2 needs Python 3.9 to 3.12: install one of them as python3")
 
 
@@ -161,8 +158,7 @@ def _site_packages() -> Path:
 
 def virtual_environment() -> None:
     """Install the pinned packages; those of an earlier, interrupted run are kept."""
-    python = _python()
-    version = _version_of(python)
+    python, version = _python()
     wanted = hashlib.sha256(VERSIONS.read_bytes() + f"{version}{FAST}".encode()).hexdigest()
     complete = INSTALL / "complete"
     if complete.exists() and complete.read_text() == wanted:

@@ -72,7 +72,13 @@ def init_pid(unshare: int) -> int:
 
 
 def running() -> int:
-    """Return the process id of the running lab's supervisor on the host, or 0 without a lab."""
+    """Return the process id of the running lab's supervisor on the host, or 0 without a lab.
+
+    Raises:
+        LabError: in the lab's own namespaces, where the machine looks as if there were no lab.
+    """
+    if b"lab.cloud.supervisor" in Path("/proc/1/cmdline").read_bytes():
+        raise LabError("this shell is inside of the lab: run this outside of it")
     try:
         pid, started = INIT_PID.read_text().split()
         status, since = _process(int(pid))
@@ -93,12 +99,6 @@ def _process(pid: int) -> tuple[str, str]:
     """The state of a process and its start, in ticks since the boot: a clock may be set."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return fields[0], fields[19]
-
-
-def refuse_inside() -> None:
-    """Fail in the lab's own namespaces, where the machine looks as if there were no lab."""
-    if b"lab.cloud.supervisor" in Path("/proc/1/cmdline").read_bytes():
-        raise LabError("this shell is inside of the lab: run this outside of it")
 
 
 def furnish() -> None:

@@ -51,13 +51,9 @@ class Unit:
 
 
 def environment() -> dict[str, str]:
-    """Environment of every unit: the virtual environment first, no proxies, no user settings."""
-    dropped = ("proxy", "PYTHON", "OS_", "VIRTUAL_ENV", "KUBECONFIG")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(dropped) and not name.lower().endswith("_proxy")
-    }
+    """Environment of every unit: the virtual environment first, and no settings of the user."""
+    dropped = ("PYTHON", "OS_", "VIRTUAL_ENV", "KUBECONFIG")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {
         **kept,

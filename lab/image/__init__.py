@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 BASE_NAME = "debian-13"
 
@@ -28,14 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the name of the image, or with --file-only the path of the file."""
-    from lab import cache
-    from lab.image import charts, node, versions
+    from lab.image import versions
 
     releases = arguments.release or [versions.KUBERNETES]
     if arguments.file_only:
-        charts.export()
-        print(node.build(releases, addons=arguments.addons))
-        cache.trim()
+        with _alone():
+            print(_build(releases, addons=arguments.addons))
     else:
         print(ensure(releases, addons=arguments.addons))
     return 0
@@ -48,23 +48,37 @@ def name(release: str, *, addons: bool = False) -> str:
 
 def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     """Build what is missing, upload it, and return the node image's name; needs the cloud up."""
-    from lab import cache, clients
-    from lab.exclusive import exclusive
-    from lab.image import base, charts, glance, node, versions
+    from lab import clients
+    from lab.image import base, disk, glance, versions
     from lab.paths import CACHE
 
     releases = releases or [versions.KUBERNETES]
-    # Two of them would write the same files, and upload the same image.
-    with exclusive(CACHE / "image.lock", "another build of images"):
-        file = node.build(releases, addons=addons)
-        charts.export()
+    with _alone():
+        file = _build(releases, addons=addons)
         clients.link_kubectl()
         plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
         if not plain.exists():
-            base.make_image(base.rootfs(), plain)
-        # Everything that was built is in the image, so its parts are no longer needed.
-        cache.trim()
+            disk.make_image(base.rootfs(), plain)
         glance.register(BASE_NAME, plain, {})
         called = name(releases[0], addons=addons)
         glance.register(called, file, {"kubernetes_versions": ",".join(releases)})
     return called
+
+
+def _alone() -> AbstractContextManager[None]:
+    """Two commands would write the same files, and upload the same image."""
+    from lab.exclusive import exclusive
+    from lab.paths import CACHE
+
+    return exclusive(CACHE / "image.lock", "another build of images")
+
+
+def _build(releases: Sequence[str], *, addons: bool) -> Path:
+    from lab import cache
+    from lab.image import charts, node
+
+    file = node.build(releases, addons=addons)
+    charts.export()
+    # Everything that was built is in the image, so its parts are no longer needed.
+    cache.trim()
+    return file

@@ -263,8 +263,9 @@ def _layer(files: Mapping[str, Path]) -> Layer:
 
 def _archive(name: str, inputs: list[str], images: Callable[[], Iterable[Image]]) -> Path:
     """Write the archive unless it is there already, made from the same inputs by the same code."""
-    code = Path(__file__).read_text() + Path(oci.__file__).read_text()
-    text = "\0".join([*inputs, debian.key(), code])
+    # The tags of most images are in versions.py.
+    code = [Path(file).read_text() for file in (__file__, oci.__file__, versions.__file__)]
+    text = "\0".join([*inputs, debian.key(), *code])
     target = ensure(ARCHIVES) / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.tar"
     if not target.exists():
         with step(f"write container images: {name}"):

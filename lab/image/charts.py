@@ -32,7 +32,8 @@ def export() -> Path:
             _put(name, [(programs.source(module, path) / inside, ".", "*")])
     module, path, inside = _CRDS
     for own in sorted(_OWN.iterdir()):
-        if not _current(own.name, gobuild.fingerprint(own, str(_CRDS))):
+        key = gobuild.fingerprint(own, gobuild.fingerprint(programs.MODULES / module), str(_CRDS))
+        if not _current(own.name, key):
             crds = programs.source(module, path) / inside
             _put(own.name, [(own, ".", "*"), (crds, "crds", "snapshot.storage.k8s.io_*.yaml")])
     return CHARTS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lab.console import step
 from lab.errors import LabError
-from lab.image import archives, base, programs
+from lab.image import archives, base, disk, programs
 from lab.paths import CACHE, LOGS, PROJECT, ensure
 
 ARTIFACTS = Path("opt/openstack-kubernetes/artifacts")
@@ -50,7 +50,7 @@ def build(releases: Sequence[str], *, addons: bool = False) -> Path:
             _artifacts(root, releases)
             _bake(root, releases[0], parts)
             _settle(root, releases[0])
-            base.make_image(root, target)
+            disk.make_image(root, target)
         finally:
             shutil.rmtree(root, ignore_errors=True)
     for old in target.parent.glob(f"{kind}-{releases[0]}-*.qcow2"):
@@ -121,7 +121,7 @@ def _fingerprint(releases: Sequence[str], parts: Sequence[Path]) -> str:
     digest = hashlib.sha256("\0".join([*releases, *texts]).encode())
     folders = [*_SCRIPTS, _FILES]
     files = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
-    files.append(Path(__file__))
+    files += [Path(__file__), Path(disk.__file__)]
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for folder in (base.rootfs(), programs.containerd(), programs.crictl()):
