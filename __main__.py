@@ -28,14 +28,13 @@ last_update = LastUpdate.of_this_stack()
 name_checked = last_update.check_name(cluster)
 clusters_of_this_name = cloud.check(cluster) if cluster.cloud_checks else frozenset[str]()
 phase = last_update.authorities_phase(cluster)
-checked = last_update.check(cluster, after=[name_checked, phase])
-after_checks = pulumi.ResourceOptions(depends_on=checked)
+checked = pulumi.ResourceOptions(depends_on=last_update.check(cluster, after=[name_checked, phase]))
 
 name = cluster.cluster_name
-pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys, opts=after_checks)
+pki = Pki(name, cluster, phase=phase, own_ssh_keys=secrets.ssh_private_keys, opts=checked)
 last_update.check_cluster_id(cluster, pki.cluster_id, clusters_of_this_name)
 last_update.check_ssh_keys(pki)
-network = Network(name, cluster, pki.cluster_id, last_update, after_checks)
+network = Network(name, cluster, pki.cluster_id, last_update, checked)
 
 context = Context(
     cluster=cluster,
@@ -46,12 +45,14 @@ context = Context(
     host_key_rotation=last_update.host_key_rotation(cluster),
     volume_zones=last_update.volume_zones(cluster),
 )
-gateway = Gateway(f"{name}-gateway", context)
+gateway = Gateway(f"{name}-gateway", context, checked)
 inner = NodeContext.behind(gateway, context)
 configs = cloud_configs(context)
-control_plane = ControlPlane(f"{name}-control-plane", inner, cloud_configs=configs, secrets=secrets)
+control_plane = ControlPlane(
+    f"{name}-control-plane", inner, cloud_configs=configs, secrets=secrets, opts=checked
+)
 pools = [
-    WorkerPool(f"{name}-{pool.name}", inner, pool=pool, control_plane=control_plane)
+    WorkerPool(f"{name}-{pool.name}", inner, pool=pool, control_plane=control_plane, opts=checked)
     for pool in cluster.pools
 ]
 rotations = finish_rotations(inner, control_plane, pools)

@@ -161,10 +161,12 @@ class ControlPlane(pulumi.ComponentResource):
             provider_id=server.provider_id,
             floating_ip=context.gateway.floating_ip,
         )
-        # The first one has no one to wait for.
-        preparation = Preparation(
-            files={"kubeadm-init.yaml": kubeadm["kubeadm-init.yaml"]}, after=[copied]
-        )
+        preparation = None
+        # The first one waits for no one.
+        if previous:
+            preparation = Preparation(
+                files={"kubeadm-init.yaml": kubeadm["kubeadm-init.yaml"]}, after=[copied]
+            )
         return Node(
             context,
             NodeArgs(
@@ -190,11 +192,12 @@ class ControlPlane(pulumi.ComponentResource):
                     ),
                     "CLOUD_CONFIG_GROUP": str(USER),
                     "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
+                    "ETCD_QUOTA_BYTES": str(cluster.etcd.quota_backend_bytes),
                     **coredns_variables(cluster),
                     **backups.backup_variables(cluster, initializes=index == 0),
                 },
                 keys=keys,
-                preparation=preparation if previous else None,
+                preparation=preparation,
                 configure_after=[copied, *(node.configured for node in previous), *volumes],
                 volumes=volumes,
                 # Costs no time, since they join in turn anyway.

@@ -66,14 +66,17 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"networkId": self.network_id, "subnetId": self.subnet_id})
 
     def _cloud_cleanup(self, cluster_id: pulumi.Output[str]) -> pulumi.Resource:
-        """Delete what controllers created, on destroy, between the last server and the network."""
+        """Delete what controllers created, on destroy, between the last server and the network.
+
+        A router's interface cannot go before their floating IPs, nor a subnet before their ports.
+        """
         keep = " --keep-volumes" if self._cluster.keep_volumes else ""
         return CommandOnDelete(
             f"{self._name}-cloud-cleanup",
             pulumi.Output.concat("cloud_cleanup ", cluster_id, keep),
             login_variables(),
             pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[self.anchor])
+                self._child, pulumi.ResourceOptions(depends_on=[self.anchor, *self.ready])
             ),
         )
 

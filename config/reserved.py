@@ -40,8 +40,10 @@ CLOUD_LABEL_PREFIXES = frozenset(
 
 _CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
 _ACCESS = "kubeadm sets who may talk to a kubelet: the API server alone"
+_HEALTH = "the program asks port 10248 of the loopback whether the kubelet is healthy"
 # Fields of KubeletConfiguration, each with the reason.
 KUBELET_FIELDS: Mapping[str, str] = {
+    "address": "the API server asks the kubelet at the node's address, for logs, exec and metrics",
     "authentication": _ACCESS,
     "authorization": _ACCESS,
     "cgroupDriver": "must be the one of containerd, systemd, or no pod starts",
@@ -49,6 +51,8 @@ KUBELET_FIELDS: Mapping[str, str] = {
     "clusterDomain": "must be the one of CoreDNS, cluster.local, or no pod finds a name",
     "containerRuntimeEndpoint": "the program installs containerd, and kubeadm names its socket",
     "enableServer": "without it there are no logs, no exec and no metrics",
+    "healthzBindAddress": _HEALTH,
+    "healthzPort": _HEALTH,
     "port": "the API server and the security groups expect 10250",
     "providerID": "differs on each machine, and the program sets it",
     "registerNode": "the program waits for the Node that the kubelet creates",

@@ -16,6 +16,7 @@ import yaml
 
 import versions
 from config.load import PROJECT, SECRET_KEYS
+from config.own_ssh_keys import NEWEST, PREVIOUS
 from docs.schema import Key, keys
 
 ROOT = Path(__file__).parent.parent
@@ -158,7 +159,7 @@ def _engine_type(key: Key) -> dict[str, object]:
 def _in_stack(key: Key) -> Iterator[str]:
     """The lines of one key in a stack's file, not commented out."""
     pad = "  " * key.depth
-    yield f"{pad}# {key.description}" if key.depth else ""
+    yield f"{pad}# {_without_links(key.description)}" if key.depth else ""
     name = key.name if key.depth else f"{PROJECT}:{key.name}"
     if key.type == "group":
         yield f"{pad}{name}:"
@@ -169,6 +170,17 @@ def _in_stack(key: Key) -> Iterator[str]:
         yield from (f"{pad}  {line}" for line in _block(value).splitlines())
     else:
         yield f"{pad}{name}: {_flow(value)}"
+
+
+def _without_links(description: str) -> str:
+    """The text with the titles of runbooks, as messages name them."""
+    return re.sub(r"\[([^]]+)\]\(operations/[^)]*\)", r"'\1' in docs/operations.md", description)
+
+
+def _setting(secret: str) -> str:
+    """The command that sets a secret; Pulumi asks for one that is a single line."""
+    lines = " <FILE" if secret in (NEWEST, PREVIOUS) else ""
+    return f"pulumi config set --secret {secret}{lines}"
 
 
 def every_key_yaml() -> str:
@@ -186,12 +198,12 @@ def every_key_yaml() -> str:
     for group in _top_level():
         top = group[0]
         mandatory = (top.required and top.path != _STACK_NAME) or top.path in must
-        lines += ["", f"  # {top.description}"]
+        lines += ["", f"  # {_without_links(top.description)}"]
         for key in group:
             mark = "  " if mandatory else "  #"
             lines += [f"{mark}{line}" for line in _in_stack(key) if line]
     for name, description in SECRET_KEYS.items():
-        lines += ["", f"  # {description}", f"  # pulumi config set --secret {name} < FILE"]
+        lines += ["", f"  # {description}", f"  # {_setting(name)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -247,8 +259,8 @@ def configuration_md() -> str:
         "",
         "```sh",
         "pulumi config set workerCount 5",
-        "pulumi config set --path 'allowedCidrs[0]' 203.0.113.0/24",
-        "pulumi config set --path controlPlane.etcdVolume.size 10",
+        "pulumi config set --path addons.ingress.enabled true",
+        "pulumi config set --path 'ingressCidrs[0]' 0.0.0.0/0",
         "```",
         "",
         "`pulumi preview` checks everything: first the configuration itself, then (unless",
@@ -270,7 +282,7 @@ def configuration_md() -> str:
         *(_row(group[0]) for group in groups if len(group) == 1),
         *(
             f"| `{name}` | secret string |  | {_cell(description)} "
-            f"Set it with `pulumi config set --secret {name}`. |"
+            f"Set it with `{_setting(name)}`. |"
             for name, description in SECRET_KEYS.items()
         ),
     ]

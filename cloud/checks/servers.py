@@ -7,7 +7,6 @@ from cloud.facts import Facts, Flavor, Image
 from cloud.roles import Role, roles
 from config.errors import Fault
 from config.models.cluster import Cluster
-from config.models.kubernetes import ETCD_LOG_GIB
 
 # The minimum of kubeadm's preflight checks for a control plane (its constants.go).
 _LEAST_CORES = 2
@@ -131,16 +130,6 @@ def warnings(cluster: Cluster, facts: Facts) -> Iterator[str]:
             "attaches no volume in another zone, set controlPlane.availabilityZones before the "
             "cluster is created"
         )
-    etcd_volume = cluster.control_plane.etcd_volume
-    if etcd_volume is not None:
-        room = (etcd_volume.size - ETCD_LOG_GIB) * 2**30 // 2
-        if room < cluster.etcd.quota_backend_bytes:
-            yield (
-                f"controlPlane.etcdVolume.size = {etcd_volume.size}: a snapshot takes as much room "
-                f"as the database of etcd. When that has more than {room / 2**30:g} GiB, snapshots "
-                "fail, and upgrades, which begin with one: lower etcd.quotaBackendBytes, or "
-                "enlarge the volumes by hand ('A larger volume for etcd' in docs/operations.md)"
-            )
     planned = {name: role for role in roles(cluster) for name in role.names(cluster)}
     for server in facts.servers:
         if server.error is not None and server.name in planned:

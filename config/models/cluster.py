@@ -83,14 +83,15 @@ class Cluster(Settings):
 
     external_network: Annotated[Name, Field(examples=["public"])]
     """Name of the external network that provides floating IPs. Without `existingNetwork`, it cannot
-    be changed while the cluster exists."""
+    be changed while the cluster exists; with it, change it like `floatingIp`."""
     allowed_cidrs: Annotated[
         tuple[Cidr, ...], COMMAS, Field(min_length=1, examples=[["203.0.113.0/24"]])
     ]
     """Networks that may reach the API and SSH, as a list or separated by commas. There is no
     default; use the networks you work from."""
     ingress_cidrs: Annotated[tuple[Cidr, ...], COMMAS] | None = None
-    """Networks that may reach ports 80 and 443; the default is `allowedCidrs`."""
+    """Networks that may reach ports 80 and 443; the default, also for an empty list, is
+    `allowedCidrs`."""
     host_cidr: Cidr = IPv4Network("10.8.0.0/22")
     """Network of the machines, a /26 or larger; a /22 has room for about 990 workers. It must not
     overlap with another cluster's in the project. It cannot be changed while the cluster exists."""
@@ -107,7 +108,8 @@ class Cluster(Settings):
     """Time servers (NTP) of every machine; the default is those of the image. A machine whose clock
     is off by more than 30 seconds does not join."""
     floating_ip: Address | None = None
-    """An existing floating IP that is not in use; the default is a new one."""
+    """An existing floating IP that is not in use; the default is a new one. Change it in an update
+    of its own: nodes that leave or are replaced are drained through the address."""
     dns: Dns | None = None
 
     kubelet: Kubelet = Kubelet()

@@ -60,7 +60,8 @@ class RoleSettings(Settings):
     volume: Volume | None = None
     """Boot volume; without it, servers boot from the disk of the flavor."""
     availability_zones: tuple[Name, ...] = ()
-    """Availability zones, which servers are assigned to in turn; by default the cloud chooses."""
+    """Availability zones, which servers are assigned to in turn; by default the cloud chooses. With
+    another list, servers that get another zone are replaced: with one more zone, most of them."""
 
 
 class GatewaySettings(RoleSettings):
@@ -78,7 +79,8 @@ class ControlPlaneSettings(RoleSettings):
     """A separate volume for etcd's data, in the zone of its server if Cinder has that zone; without
     it, the data is on the boot disk. Its size is at least 1 GiB more than
     `etcd.quotaBackendBytes`, and better 1 GiB more than twice that, for a snapshot. No update
-    changes its size, type or zone, and it cannot be removed."""
+    changes its size, type or zone, and it cannot be removed. In an existing cluster, each control
+    plane begins to use it when it is replaced."""
     begin_empty: bool = False
     """Begin an empty cluster if this one has lost all control planes and nothing is left of etcd's
     data: no backup in a bucket, no etcd volume. Without it, an update refuses to. Pods that still

@@ -19,5 +19,5 @@ def cross_field_faults(cluster: Cluster, unusable: frozenset[str]) -> Iterator[F
 
 def warnings(cluster: Cluster) -> Iterator[str]:
     """Settings that are allowed but probably not meant."""
-    for module in (machines, networks):
+    for module in (kubernetes, machines, networks):
         yield from module.warnings(cluster)

@@ -32,7 +32,7 @@ def _arguments_are_not_those_of_the_program(cluster: Cluster) -> Iterator[Fault]
 
 
 @rule("apiServer", "addons")
-def _node_ports_of_gateways_are_in_range(cluster: Cluster) -> Iterator[Fault]:
+def _node_ports_are_those_of_services(cluster: Cluster) -> Iterator[Fault]:
     addons, key = cluster.addons, f"apiServer.extraArgs.{NODE_PORT_RANGE}"
     given = cluster.api_server.extra_args.get(NODE_PORT_RANGE, MISSING)
     try:
@@ -40,6 +40,9 @@ def _node_ports_of_gateways_are_in_range(cluster: Cluster) -> Iterator[Fault]:
     except ValueError as error:
         yield Fault(key, given, str(error))
         return
+    if taken := sorted(port for port in ports.OF_NODES if low <= port <= high):
+        shown = ", ".join(map(str, taken))
+        yield Fault(key, given, f"must not include ports of the nodes themselves: {shown}")
     wanted = {
         **dict.fromkeys((ports.INGRESS_HTTP, ports.INGRESS_HTTPS), addons.ingress.enabled),
         ports.OBJECT_STORE_NODE_PORT: addons.object_store.enabled,
@@ -94,6 +97,21 @@ def _etcd_meets_its_quota_before_a_full_disk(cluster: Cluster) -> Iterator[Fault
             f"must be at least {least}: etcd.quotaBackendBytes ({quota}), and "
             f"{ETCD_LOG_GIB} GiB for etcd's log and snapshots; raise it, or lower "
             "etcd.quotaBackendBytes",
+        )
+
+
+def warnings(cluster: Cluster) -> Iterator[str]:
+    """Return warnings about settings that are allowed but probably not meant."""
+    volume = cluster.control_plane.etcd_volume
+    if volume is None:
+        return
+    room = (volume.size - ETCD_LOG_GIB) * _GIB // 2
+    if room < cluster.etcd.quota_backend_bytes:
+        yield (
+            f"controlPlane.etcdVolume.size = {volume.size}: a snapshot takes as much room as the "
+            f"database of etcd. When that has more than {room / _GIB:g} GiB, snapshots fail, and "
+            "upgrades, which begin with one: lower etcd.quotaBackendBytes, or enlarge the volumes "
+            "by hand ('A larger volume for etcd' in docs/operations.md)"
         )
 
 

@@ -127,9 +127,9 @@ class Run:
         return earlier.urn in seen
 
 
-# Kind -> what its provider adds to each.
 # The certificate authorities of a cluster that has never rotated them, as the stack says it.
 SETTLED: Mapping[str, Any] = {"generation": 1, "phase": "done"}
+# Kind -> what its provider adds to each.
 CLOUDS_OWN: Mapping[str, Mapping[str, Any]] = {
     "Network": {"mtu": 1450},
     "FloatingIp": {"address": "198.51.100.7"},
@@ -191,9 +191,10 @@ class Cloud(Mocks):
                 {"name": name, "address": f"192.0.2.{place}"}
                 for place, name in enumerate(self._machines)
             ]
+            gateways = [each for each in listed if "-gateway-" in each["name"]]
             outputs = {
-                "nodes": listed,
-                "gateways": [],
+                "nodes": [each for each in listed if each not in gateways],
+                "gateways": gateways,
                 "sshPrivateKey": self._ssh_key,
                 "immutableSettings": self._made_with,
                 "hostKeys": self._host_keys,

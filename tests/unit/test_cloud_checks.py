@@ -859,16 +859,6 @@ def test_an_etcd_volume_without_zones_is_warned_about_where_there_are_several() 
     assert said(availabilityZones=["az-1"]) == []
 
 
-@pytest.mark.parametrize(("size", "room"), [(9, None), (8, "3.5 GiB"), (5, "2 GiB")])
-def test_an_etcd_volume_with_too_little_room_for_snapshots_is_warned_about(
-    size: int, room: str | None
-) -> None:
-    small = {"etcdVolume": {"size": size}, "availabilityZones": ["az-1"]}
-    told = list(warnings(cluster(controlPlane=small), CLOUD))
-    assert len(told) == (room is not None)
-    assert room is None or f"has more than {room}, snapshots fail" in told[0]
-
-
 def test_a_new_subnet_without_name_servers_is_warned_about_before_it_is_made() -> None:
     def said(facts: Facts = CLOUD, **more: object) -> list[str]:
         return list(warnings(cluster(**{"dnsNameservers": [], **more}), facts))

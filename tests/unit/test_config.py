@@ -155,6 +155,15 @@ def test_what_is_probably_not_meant_is_only_warned_of(
     assert all(line.startswith(start) for line, start in zip(lines, warned, strict=True))
 
 
+@pytest.mark.parametrize(("size", "room"), [(9, None), (8, "3.5 GiB"), (5, "2 GiB")])
+def test_an_etcd_volume_with_too_little_room_for_snapshots_is_warned_of(
+    size: int, room: str | None
+) -> None:
+    warned = list(warnings(cluster(controlPlane={"etcdVolume": {"size": size}})))
+    assert len(warned) == (room is not None)
+    assert room is None or f"has more than {room}, snapshots fail" in warned[0]
+
+
 def test_every_fault_is_reported_at_once() -> None:
     lines = told(
         controlPlaneCount=2,
@@ -274,6 +283,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
                 "addons": {"objectStore": {"enabled": True}},
             },
             "must include 30070, to which gateways forward; remove it",
+        ),
+        (
+            {"apiServer": {"extraArgs": {"service-node-port-range": "9000-31000"}}},
+            "must not include ports of the nodes themselves: 9100, 10249, 10250, 10257, 10259",
         ),
         (
             {"apiServer": {"extraArgs": {"service-node-port-range": "32000-31000"}}},
@@ -493,6 +506,10 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
         (
             {"worker": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
             'worker.labels["node-role.kubernetes.io/control-plane"]',
+        ),
+        (
+            {"kubelet": {"extraConfig": {"healthzPort": 10348}}},
+            "kubelet.extraConfig.healthzPort = 10348: the program asks port 10248 of the loopback",
         ),
         (
             {"kubelet": {"extraConfig": {"clusterDNS": ["10.0.0.1"], "maxPods": 200}}},

@@ -168,6 +168,17 @@ write_etcd_manifest() {
   write_file "$MANIFESTS/etcd.yaml" 0600 "$manifest"
 }
 
+# A member with a larger database stops all writes in the cluster, also those of the way back.
+refuse_small_etcd_quota() {
+  local in_force size
+  in_force=$(sed -n 's/.*--quota-backend-bytes=//p' "$MANIFESTS/etcd.yaml")
+  # The way out of a full etcd is a higher one.
+  ((ETCD_QUOTA_BYTES < ${in_force:-0})) || return 0
+  size=$(stat -c %s -- "$ETCD_DATA/member/snap/db") || die "etcd's database cannot be found: is its volume mounted?"
+  ((10 * size <= 9 * ETCD_QUOTA_BYTES)) ||
+    die "etcd's database has $size bytes, too many for etcd.quotaBackendBytes $ETCD_QUOTA_BYTES: set it to at least $((10 * size / 9 + 1)), or defragment etcd first (systemctl start openstack-kubernetes-defragment), then pulumi up: nothing was changed here"
+}
+
 configuration_sum() {
   local sum
   sum=$(sha256sum <"$FOLDER/kubeadm-init.yaml")

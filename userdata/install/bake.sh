@@ -59,13 +59,14 @@ preload() {
 clean_up() {
   step "clean up"
   apt-get clean
-  rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /tmp/* /var/tmp/* \
-    /etc/ssh/ssh_host_*_key* /var/lib/cloud/* /var/lib/systemd/random-seed /var/lib/dhcp/*
-  find /var/log -type f -exec truncate -s 0 {} +
-  : >/etc/machine-id
-  rm -f /var/lib/dbus/machine-id
+  rm -rf -- "$ROOT"/var/lib/apt/lists/* "$ROOT"/var/cache/apt/*.bin "$ROOT/var/log/apt" \
+    "$ROOT"/{tmp,var/tmp}/* "$ROOT"/etc/ssh/ssh_host_*_key* \
+    "$ROOT"/var/lib/{cloud,dhcp}/* "$ROOT/var/lib/systemd/random-seed"
+  find "$ROOT/var/log" -type f -exec truncate -s 0 {} +
+  : >"$ROOT/etc/machine-id"
+  rm -f -- "$ROOT/var/lib/dbus/machine-id"
   # Of who made the image: cloud-init would keep the key next to the cluster's.
-  rm -f /root/.ssh/authorized_keys /home/*/.ssh/authorized_keys /root/.*_history /home/*/.*_history
+  rm -f -- "$ROOT"/{root,home/*}/.ssh/authorized_keys "$ROOT"/{root,home/*}/.*_history
 }
 
 require_root

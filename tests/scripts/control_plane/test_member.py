@@ -53,6 +53,31 @@ def test_an_api_that_pauses_is_asked_again_for_the_node(make: Callable[..., Mach
     assert result.status == 0, result
 
 
+@pytest.mark.parametrize(
+    ("in_force", "wanted", "size", "refused"),
+    [
+        (8000, 4000, 3601, True),
+        (8000, 4000, 3600, False),
+        # A full etcd may get more, and keeps what it has.
+        (4000, 8000, 3999, False),
+        (4000, 4000, 3999, False),
+    ],
+)
+def test_etcd_gets_no_quota_that_its_database_is_too_large_for(
+    make: Callable[..., Machine], in_force: int, wanted: int, size: int, refused: bool
+) -> None:
+    machine = with_kube_proxy(make(ETCD_QUOTA_BYTES=str(wanted)))
+    manifest = "etc/kubernetes/manifests/etcd.yaml"
+    text = machine.read(manifest) + f"    - --quota-backend-bytes={in_force}\n"
+    machine.place(manifest, text)
+    machine.place("var/lib/etcd/member/snap/db", "x" * size)
+    result = configure(machine)
+    assert (result.status != 0) is refused
+    assert bool(machine.called("kubeadm")) is not refused
+    if refused:
+        assert "too many for etcd.quotaBackendBytes 4000: set it to at least 4002" in result.log
+
+
 def test_a_changed_configuration_is_stored_and_made_into_manifests(
     make: Callable[..., Machine],
 ) -> None:

@@ -9,3 +9,6 @@ LOCAL = "local:Command"
 METAL_A = {"name": "metal-a", "address": "10.8.1.5", "hostKey": "ecdsa-sha2-nistp256 AAAA"}
 METAL = {"name": "metal", "machines": [METAL_A]}
 BUCKET = {"endpoint": "https://object.example.org/", "name": "backups", "accessKey": "AKEY"}
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+PROXY_PASSWORD = "the-password-of-the-proxy"
+BACKUP_SECRET_KEY = "the-secret-key-of-the-bucket"

@@ -7,17 +7,20 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi.output import UNKNOWN
 
 from components import last_update, refused_changes
+from components.authorities import Phase
 from components.last_outputs import LastOutputs
 from components.packing import scripts
 from config.errors import ConfigError, Fault
 from config.load import load
 from tests.runbooks import runbook
 from tests.unit.engine import (
+    CLOUDS_OWN,
     CLUSTER_ID,
     COMMAND,
     GATEWAYS,
@@ -25,11 +28,12 @@ from tests.unit.engine import (
     NODES,
     SERVER,
     SMALL,
+    Recorder,
+    Run,
     files,
     node_env,
     run,
 )
-from tests.unit.program.settings import BUCKET
 from tests.unit.ssh_keys import new_key, text
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -78,6 +82,41 @@ def test_one_message_names_every_change_that_the_cluster_cannot_follow() -> None
         refused_changes.check(last, load({**MINIMAL, "kubernetesVersion": "v1.35.9"}, "demo"))
     keys = [fault.key for fault in caught.value.faults]
     assert keys == ["kubernetesVersion", "podCidr", "rotation.hostKeys"]
+
+
+def test_an_update_that_is_refused_has_made_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a preview, it would leave what no later update knows."""
+    asked: list[str] = []
+    register = Recorder.RegisterResource
+
+    def recorded(monitor: Recorder, request: Any) -> Any:  # noqa: ANN401
+        asked.append(request.type)
+        return register(monitor, request)
+
+    read = last_update._last_outputs
+
+    async def read_slowly(stack: str) -> LastOutputs:
+        await asyncio.sleep(0.5)
+        return await read(stack)
+
+    monkeypatch.setattr(Recorder, "RegisterResource", recorded)
+    monkeypatch.setattr(last_update, "_last_outputs", read_slowly)
+    with pytest.raises(ConfigError, match="podCidr"):
+        run({"podCidr": "10.9.0.0/16"}, existing=NODES, made_with={"podCidr": "10.244.0.0/16"})
+    components = ("pulumi:pulumi:Stack", "openstack-kubernetes:")
+    assert [kind for kind in asked if not kind.startswith(components)] == []
+
+
+def test_what_one_update_leaves_is_what_the_next_one_reads(fresh: Run) -> None:
+    last = LastOutputs.of(fresh.outputs)
+    assert last.machines == {*GATEWAYS, *NODES}
+    assert last.node_at["10.8.0.21"] == "demo-control-plane-0"
+    assert last.floating_ip == CLOUDS_OWN["FloatingIp"]["address"]
+    assert last.kubernetes_version == load(MINIMAL, "demo").kubernetes_version
+    assert last.ssh_key_generation([fresh.outputs["sshPrivateKey"]]) == 1
+    assert last.immutable_settings["podCidr"] == "10.244.0.0/16"
+    assert last.host_keys == 1
+    assert last.authorities == (1, Phase.DONE)
 
 
 def test_no_node_leaves_while_the_floating_ip_changes() -> None:
@@ -141,40 +180,7 @@ def test_a_key_that_the_machines_do_not_know_is_refused_at_preview() -> None:
         refused_changes.check_ssh_key(LastOutputs.of({"sshPrivateKey": old}), UNKNOWN)
 
 
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-
-
-def test_the_contract_names_everything_in_a_folder() -> None:
-    everything = run(
-        {
-            "timeServers": ["ntp.example.org"],
-            "packageMirrors": {
-                "kubernetes": "https://a.example",
-                "containerd": "https://b.example",
-            },
-            "httpProxy": {"http": "http://proxy.example.org:3128"},
-            "oidc": {
-                "issuerUrl": "https://login.example.org",
-                "clientId": "kubernetes",
-                "caCertificate": CERTIFICATE,
-            },
-            "addons": {
-                **MINIMAL["addons"],
-                "imageRegistry": "r.example/m",
-                "kured": {"enabled": True},
-                "objectStore": {"enabled": True},
-            },
-            "backup": {
-                "bucket": {
-                    **BUCKET,
-                    "caCertificate": CERTIFICATE,
-                },
-                "restore": "demo-12345678/x.db.gz",
-            },
-            "backupSecretKey": "very-secret",
-        },
-        secret=["backupSecretKey"],
-    )
+def test_the_contract_names_everything_in_a_folder(everything: Run) -> None:
     folders = [each for each in everything.all(COMMAND).values() if each.inputs.get("stdin")]
     sent = {name for each in folders for name in files(each)} - scripts("lib", "host-key").keys()
     held = {name.rpartition("/")[2] for name in sent}

@@ -259,6 +259,13 @@ def test_volumes_are_marked_while_the_api_answers(fresh: Run) -> None:
     assert "demo-keep-volumes" not in fresh.all("local:Command")
 
 
+def test_the_cloud_is_cleaned_up_before_what_its_load_balancers_hold(fresh: Run) -> None:
+    cleanup = fresh.one("local:Command", "demo-cloud-cleanup")
+    for kind in ("RouterInterface", "Subnet", "Network"):
+        [held] = fresh.all(f":{kind}").values()
+        assert fresh.waits_for(cleanup, held), kind
+
+
 def test_the_cloud_cleanup_on_destroy_has_the_login_of_the_stack() -> None:
     password = {"openstack:authUrl": "https://cloud.example.org", "openstack:password": "hidden"}
     cleared = run(password).one("local:Command", "demo-cloud-cleanup")

@@ -4,13 +4,50 @@ from __future__ import annotations
 
 import base64
 
-from tests.unit.engine import COMMAND, SERVER, Run, command, file_of, files, run
+from tests.unit.engine import (
+    CLOUDS_OWN,
+    COMMAND,
+    LOGIN,
+    SERVER,
+    Recorded,
+    Run,
+    command,
+    file_of,
+    files,
+    run,
+)
+from tests.unit.program.settings import BACKUP_SECRET_KEY, PROXY_PASSWORD
+
+# As the mocks make them, and as the configuration has them.
+SECRETS = (
+    "privateKey",
+    " bytes",
+    CLOUDS_OWN["ApplicationCredential"]["secret"],
+    LOGIN["OS_PASSWORD"],
+    PROXY_PASSWORD,
+    BACKUP_SECRET_KEY,
+)
 
 
-def test_no_secret_is_in_a_command_line(fresh: Run) -> None:
-    for each in [*fresh.all(COMMAND).values(), *fresh.all("local:Command").values()]:
-        for text in (each.inputs.get("create"), each.inputs.get("delete")):
-            assert text is None or "privateKey" not in text
+def commands(of: Run) -> list[Recorded]:
+    return [*of.all(COMMAND).values(), *of.all("local:Command").values()]
+
+
+def test_no_secret_is_in_a_command_line(everything: Run) -> None:
+    for each in commands(everything):
+        shown = str([each.inputs.get(key) for key in ("create", "delete", "triggers")])
+        assert not [secret for secret in SECRETS if secret in shown], each.name
+
+
+def test_what_a_command_is_given_is_a_secret_of_the_state(everything: Run) -> None:
+    given = [
+        (each.name, key)
+        for each in commands(everything)
+        for key in ("stdin", "environment")
+        if key in each.inputs
+    ]
+    assert {key for _, key in given} == {"stdin", "environment"}
+    assert set(given) <= everything.secret_inputs
 
 
 def test_what_prepares_a_control_plane_needs_no_key(fresh: Run) -> None:
