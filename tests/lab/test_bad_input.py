@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -29,31 +30,22 @@ def stack() -> Iterator[Cluster]:
 @pytest.fixture
 def taken_address() -> Iterator[str]:
     """A floating IP that points to someone else's port."""
-    words = ("-f", "value", "-c")
-    run("openstack", "network", "create", "someone")
-    run(
-        "openstack",
-        "subnet",
-        "create",
-        "s",
-        "--network",
-        "someone",
-        "--subnet-range",
-        "10.99.0.0/24",
-    )
-    run("openstack", "router", "create", "someone", "--external-gateway", EXTERNAL_NETWORK)
-    run("openstack", "router", "add", "subnet", "someone", "s")
-    run("openstack", "port", "create", "someone", "--network", "someone")
-    address = run(
-        *("openstack", "floating", "ip", "create", EXTERNAL_NETWORK, "--port", "someone"),
-        *(*words, "floating_ip_address"),
-    ).strip()
-    yield address
-    run("openstack", "floating", "ip", "delete", address)
-    run("openstack", "port", "delete", "someone")
-    run("openstack", "router", "remove", "subnet", "someone", "s")
-    run("openstack", "router", "delete", "someone")
-    run("openstack", "network", "delete", "someone")
+    subnet = ("--network", "someone", "--subnet-range", "10.99.0.0/24")
+    with ExitStack() as undo:
+        run("openstack", "network", "create", "someone")
+        undo.callback(run, "openstack", "network", "delete", "someone")
+        run("openstack", "subnet", "create", "s", *subnet)
+        run("openstack", "router", "create", "someone", "--external-gateway", EXTERNAL_NETWORK)
+        undo.callback(run, "openstack", "router", "delete", "someone")
+        run("openstack", "router", "add", "subnet", "someone", "s")
+        undo.callback(run, "openstack", "router", "remove", "subnet", "someone", "s")
+        run("openstack", "port", "create", "someone", "--network", "someone")
+        undo.callback(run, "openstack", "port", "delete", "someone")
+        address = openstack("floating", "ip", "create", EXTERNAL_NETWORK, "--port", "someone")[
+            "floating_ip_address"
+        ]
+        undo.callback(run, "openstack", "floating", "ip", "delete", address)
+        yield address
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_an_update_that_is_killed_without_checkpoints_is_continued_too(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """As for hundreds of new workers at once: the state is written only at the end."""
-    seconds = kills.moment(random.Random(seed), 8, 40)
+    seconds = kills.moment(random.Random(seed), 8, 20)
     with monkeypatch.context() as patched:
         patched.setenv("PULUMI_SKIP_CHECKPOINTS", "true")
         assert cluster.killed_up(seconds, workerCount=3), f"the update took less than {seconds} s"

@@ -116,7 +116,8 @@ def test_everything_is_kept_and_no_pod_is_interrupted(cluster: Cluster) -> None:
     print(f"the update: {changes}; the API was silent for {poll.longest:.1f} s at most")
 
     assert cluster.servers() == machines
-    lost = {name for identity, name in before.items() if identity not in kept(cluster)}
+    after = kept(cluster)
+    lost = {name for identity, name in before.items() if identity not in after}
     assert not lost, f"replaced or deleted: {sorted(lost)}"
     assert node_uids(cluster) == nodes
     assert all(cluster.nodes().values())

@@ -14,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 from tests.scripts.conftest import COMMON, Machine
+from tests.unit.http_servers import Silent, served
 
 GATEWAY = {
     **COMMON,
@@ -408,12 +409,63 @@ def test_keepalived_itself_takes_the_configuration(
     assert done.returncode == 0 or (done.returncode == -signal.SIGTERM and not said), said
 
 
-def test_the_health_script_asks_haproxy(gateway: Callable[..., Machine]) -> None:
+class Health(Silent):
+    """HAProxy's own answer to whether it is healthy."""
+
+    status: ClassVar[int]
+
+    def do_GET(self) -> None:  # noqa: N802
+        self.send_response(self.status if self.path == "/healthz" else 404)
+        self.end_headers()
+
+
+@pytest.fixture
+def is_healthy(gateway: Callable[..., Machine]) -> Callable[[int], bool]:
+    """What keepalived's script says of a HAProxy at this port."""
+
+    def ask(port: int) -> bool:
+        machine = gateway(HAPROXY_HEALTH_PORT=str(port))
+        machine.run("gateway/gateway.sh", "configure")
+        script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
+        done = subprocess.run([script], capture_output=True, timeout=10, check=False)
+        return done.returncode == 0
+
+    return ask
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_a_gateway_is_healthy_if_haproxy_says_so(
+    is_healthy: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch, status: int, healthy: bool
+) -> None:
+    monkeypatch.setattr(Health, "status", status, raising=False)
+    with served(Health) as url:
+        port = int(url.rpartition(":")[2])
+        assert is_healthy(port) is healthy
+    # It has ended.
+    assert not is_healthy(port)
+
+
+def test_a_gateway_whose_haproxy_hangs_is_not_healthy(is_healthy: Callable[[int], bool]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not is_healthy(server.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("status", "complaint", "accepted"),
+    # 2.2 ends itself by SIGTERM after testing a file with a script in it.
+    [(143, "", True), (143, "(Line 3) Unknown keyword", False), (1, "(Line 3) nonsense", False)],
+)
+def test_a_configuration_that_keepalived_refuses_is_not_put_in_place(
+    gateway: Callable[..., Machine], status: int, complaint: str, accepted: bool
+) -> None:
     machine = gateway()
     machine.run("gateway/gateway.sh", "configure")
-    script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
-    assert script.stat().st_mode & 0o777 == 0o755
-    assert "</dev/tcp/127.0.0.1/8404" in script.read_text().replace("<>", "<")
-    # Nothing listens there on a machine that runs tests.
-    done = subprocess.run([script], capture_output=True, timeout=10, check=False)
-    assert done.returncode != 0
+    before = machine.read(KEEPALIVED)
+    machine.node_env({**GATEWAY, "VRRP_ID": "12"})
+    machine.answer("^keepalived --config-test", status=status, complains=complaint)
+    result = machine.run("gateway/gateway.sh", "configure")
+    assert (result.status == 0) is accepted
+    assert (machine.read(KEEPALIVED) != before) is accepted
+    assert accepted or f"keepalived refuses its configuration (status {status}): {complaint}" in (
+        result.log
+    )

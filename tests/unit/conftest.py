@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,15 @@ def left_kubeconfigs_stay() -> Iterator[None]:
     """Keep the end of the tests from looking for the kubeconfigs of clusters that never were."""
     yield
     atexit.unregister(left_kubeconfigs.remove)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_proxies() -> Iterator[None]:
+    """Keep proxies of the user's environment away: the tests' servers are on this machine."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+            environment.delenv(name)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +51,5 @@ def fleet(tmp_path: Path, pem: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     monkeypatch.chdir(folder)
-    for name in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     with ExitStack() as servers:
         yield Fleet(folder, pem, servers)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tests.unit import programs
 from tests.unit.http_servers import Silent, kubeconfig, kubernetes_api
 
 PROJECT = "p"
@@ -108,9 +109,7 @@ class Fleet:
         return file
 
     def program(self, name: str, text: str) -> None:
-        file = self.folder / name
-        file.write_text(text)
-        file.chmod(0o755)
+        programs.program(self.folder / name, text)
 
     @property
     def calls(self) -> list[str]:

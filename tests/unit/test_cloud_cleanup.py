@@ -45,8 +45,14 @@ def refusal(status: int, why: str) -> HttpException:
     return HttpException(message="refused", response=answer, details=why)
 
 
-def balancer(status: str, project: str = "ours") -> Thing:
-    return Thing(name="kube_service_demo_a_b", provisioning_status=status, project=project)
+def balancer(status: str, project: str = "ours", cluster: str = "demo") -> Thing:
+    name = f"kube_service_{cluster}_a_b"
+    return Thing(name=name, provisioning_status=status, project=project)
+
+
+def address(project: str = "ours", cluster: str = "demo") -> Thing:
+    description = f"Floating IP for Kubernetes external service a/b from cluster {cluster}"
+    return Thing(description=description, floating_ip_address="198.51.100.9", project=project)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +67,27 @@ def test_a_load_balancer_that_is_changing_is_deleted_in_a_later_round(
     assert cloud.load_balancer.delete_load_balancer.called is requested
 
 
+def test_what_services_got_is_deleted_and_not_that_of_other_clusters(cloud: MagicMock) -> None:
+    others = ("other-demo", "demo-2")
+    there, reached = balancer("ACTIVE"), address()
+    cloud.load_balancer.load_balancers = listing(
+        *(balancer("ACTIVE", cluster=other) for other in others), there
+    )
+    # The gateways' own one has the text of the program.
+    own = Thing(description="", floating_ip_address="198.51.100.7", project="ours")
+    cloud.network.ips = listing(*(address(cluster=other) for other in others), own, reached)
+    assert cloud_cleanup.clean_up(cloud, "demo") == [
+        "load balancer kube_service_demo_a_b",
+        "floating IP 198.51.100.9",
+    ]
+    # Octavia refuses one with listeners, unless they are to go too.
+    cloud.load_balancer.delete_load_balancer.assert_called_once_with(there, cascade=True)
+    cloud.network.delete_ip.assert_called_once_with(reached)
+
+
 def test_an_administrator_deletes_nothing_of_other_projects(cloud: MagicMock) -> None:
     cloud.load_balancer.load_balancers = listing(balancer("ACTIVE", "theirs"))
-    description = "Floating IP for Kubernetes external service a/b from cluster demo"
-    cloud.network.ips = listing(
-        Thing(description=description, floating_ip_address="198.51.100.9", project="theirs")
-    )
+    cloud.network.ips = listing(address("theirs"))
     assert cloud_cleanup.clean_up(cloud, "demo") == []
     assert not cloud.network.delete_ip.called
 

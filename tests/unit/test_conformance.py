@@ -14,6 +14,7 @@ from tests.conformance import __main__ as command
 from tests.conformance import driver, page, programs, suite
 from tests.conformance.page import Outcome, Report, Results
 from tests.conformance.programs import ConformanceError
+from tests.unit.programs import program
 
 CONFORMANCE = suite.SUITES["conformance"]
 KUBERNETES = """\
@@ -153,9 +154,7 @@ def test_snapshots_are_tested_where_the_cluster_has_them(tmp_path: Path, snapsho
 
 def fake(folder: Path, name: str, script: str) -> None:
     """A program that does what the script says."""
-    program = folder / name
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    program(folder / name, f"#!/bin/sh\n{script}\n")
 
 
 def test_each_run_leaves_its_file_and_serial_tests_run_alone(tmp_path: Path) -> None:

@@ -124,8 +124,6 @@ def run(pem: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Nova]
 
     monkeypatch.setenv("NODE", NODE)
     monkeypatch.setenv("PROVIDER_ID", "openstack:///the-server")
-    for name in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
     monkeypatch.setattr(fence, "STOP_SECONDS", 0.5)
     monkeypatch.setattr(fence.DeadNode._read.retry, "stop", lambda _: True)
@@ -141,7 +139,9 @@ def dead(*taints: dict[str, str], provider: str = "openstack:///the-server") -> 
     }
 
 
-def test_the_server_is_off_before_pods_and_volumes_move(run: Callable[..., int]) -> None:
+def test_the_server_is_off_before_pods_and_volumes_move(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     dead()
     Api.lists = 2
     seen: list[list[dict[str, str]]] = []
@@ -159,6 +159,9 @@ def test_the_server_is_off_before_pods_and_volumes_move(run: Callable[..., int])
     assert nova.status == "SHUTOFF"
     # While it could still run, nothing was said to the cluster.
     assert all(TAINT not in taints for taints in seen)
+    # The Node stayed until they had left it.
+    assert Api.lists < 0
+    assert "still recorded" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("status", ["SHUTOFF", "DELETED", "SHELVED_OFFLOADED"])
@@ -192,11 +195,23 @@ def test_while_nova_does_not_answer_its_pods_stay(
     assert "may still run, so its pods stay: no route." in capsys.readouterr().err
 
 
-def test_the_word_of_a_person_is_enough(run: Callable[..., int]) -> None:
+def test_the_word_of_a_person_is_enough(
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     dead(TAINT)
-    assert run(Nova(stops=False)) == 0
+    nova = Nova(stops=False)
+    delete = nova.delete_server
+
     # Nova frees the volumes of a server without its hypervisor only when it deletes the server.
+    def freed_later(server: str) -> None:
+        delete(server)
+        Api.lists = 2
+
+    monkeypatch.setattr(nova, "delete_server", freed_later)
+    assert run(nova) == 0
     assert Api.log == ["taint", "delete the server", "delete the Node"]
+    assert Api.lists < 0
+    assert "still recorded" not in capsys.readouterr().out
 
 
 def test_a_server_that_is_off_and_that_nova_does_not_delete_is_named(

@@ -83,6 +83,21 @@ def test_all_are_previewed_before_the_first_is_updated(
     assert out[-1] == f"c: healthy at {NEW}"
 
 
+def test_those_of_a_wave_are_updated_at_the_same_time(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, other in ("ab", "ba"):
+        add(fleet, name)
+        up = fleet.folder / f"up---yes-{name}"
+        met = f"[ -e {fleet.folder}/begun-{other} ]"
+        up.write_text(
+            f"#!/bin/sh\ntouch {fleet.folder}/begun-{name}\n"
+            f"for i in $(seq 100); do ! {met} || break; sleep 0.1; done\n"
+            f"{met} || exit 1\n{up.read_text()}"
+        )
+    assert run(monkeypatch, "--wave", "2") == 0
+
+
 def test_a_preview_that_fails_stops_before_anything_changes(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -392,6 +407,9 @@ class Operator(Objects):
                 status["observedReconcileRequest"] = marks[REQUEST]
             case "ask again":
                 marks[REQUEST] = "retry-by-another"
+            case "wait for all":
+                if len(self.merged) < len(self.kept[STACKS]["items"]):
+                    acts.insert(0, "wait for all")
             case "succeed":
                 status["observedReconcileRequest"] = marks[REQUEST]
                 status.pop("conditions", None)
@@ -445,14 +463,22 @@ class TestOperated:
     def test_two_in_a_wave_are_upgraded_at_the_same_time(
         self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = Operator(fleet, "observe", "succeed")
+        monkeypatch.setattr(operated, "_PATIENCE", 10)
+        made = Operator(fleet, "observe", "wait for all", "succeed")
         made.run("a")
         made.run("b")
         assert run(monkeypatch, "--admin", "admin", "--wave", "2", "a", "b") == 0
         assert len(made.merged) == 2
-        # The object of this fake still has the old one: the next resync would take it back.
-        assert run(monkeypatch, "--admin", "admin", "a") == 0
-        assert len(made.merged) == 3
+
+    def test_an_object_that_still_has_the_old_version_is_changed_again(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """At its next resync, the operator would take the upgrade back."""
+        made = Operator(fleet, "observe", "succeed")
+        made.run("a")
+        for requests in (1, 2):
+            assert run(monkeypatch, "--admin", "admin", "a") == 0
+            assert len(made.merged) == requests
 
     @pytest.mark.parametrize(
         "acts",

@@ -12,6 +12,7 @@ import yaml
 
 from tests.conformance import gateway_api, programs
 from tests.conformance.programs import ConformanceError
+from tests.unit.programs import program
 
 DAY = date(2026, 11, 25)
 SUITE = """\
@@ -57,10 +58,7 @@ def report(**http: Any) -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder whose program has been built."""
-    program = tmp_path / "bin" / gateway_api.PROGRAM
-    program.parent.mkdir()
-    program.write_text(PROGRAM)
-    program.chmod(0o755)
+    program(tmp_path / "bin" / gateway_api.PROGRAM, PROGRAM)
     return tmp_path
 
 

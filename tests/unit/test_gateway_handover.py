@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.programs import program
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 # Runs the command here; the file `active` holds the id of the server that has the floating IP.
@@ -36,8 +38,7 @@ class Gateways:
     def __init__(self, fakes: Path) -> None:
         self.fakes = fakes
         for name, text in {"ssh": SSH, "cat": CAT, "sudo": SUDO}.items():
-            (fakes / name).write_text(text)
-            (fakes / name).chmod(0o755)
+            program(fakes / name, text)
 
     def hand_over(
         self, *, active: str = "", following: str = "", answer: float = 10, **settings: str
@@ -58,12 +59,12 @@ class Gateways:
             "HOST_KEY": "ecdsa-sha2-nistp256 AAAA",
             **settings,
         }
-        program = (
+        line = (
             f"from commands import gateway_handover; gateway_handover.ANSWER_SECONDS = {answer}; "
             "gateway_handover.PATIENCE = 0.5; gateway_handover.main()"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=PROJECT, env=environment,
+            [sys.executable, "-c", line], cwd=PROJECT, env=environment,
             capture_output=True, text=True, check=True, timeout=30,
         )  # fmt: skip
         return done.stdout

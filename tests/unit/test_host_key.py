@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.programs import program
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 # A server that shows the keys in the file `shown`, to whoever knows one of them. A key of another
@@ -41,8 +43,7 @@ class Server:
 
     def __init__(self, base: Path, shown: Sequence[int]) -> None:
         self.fakes = base
-        (base / "ssh").write_text(SSH)
-        (base / "ssh").chmod(0o755)
+        program(base / "ssh", SSH)
         self.shows(shown)
 
     def shows(self, generations: Sequence[int]) -> None:
@@ -65,14 +66,14 @@ class Server:
             "COMMAND": 'cat >"$FAKES/shown"',
             "FOLDER": "".join(f"{public(each)}\n" for each in sends),
         }
-        program = (
+        line = (
             "import sys; from commands import host_key; "
             "host_key.SshLogin.run.retry.wait = lambda state: 0; "
             "host_key.SshLogin.run.retry.stop = lambda state: state.attempt_number == 2; "
             f"sys.argv = ['host_key', {verb!r}]; host_key.main()"
         )
         return subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", line],
             cwd=PROJECT,
             env={
                 **os.environ,

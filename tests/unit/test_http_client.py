@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +30,6 @@ class Proxy(Silent):
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name in os.environ:
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
     monkeypatch.setattr(Proxy, "asked", [])
     with served(Proxy) as url:
         yield url

@@ -62,8 +62,6 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
         )
     ]
     monkeypatch.setattr(keep_volumes, "connect_from_environment", lambda: made)
-    for name in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     return made
 
 

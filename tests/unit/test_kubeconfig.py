@@ -181,9 +181,6 @@ class Api(Silent):
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    for name in os.environ:
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
     for name, value in (("requests", {}), ("asked", []), ("verdict", "sign")):
         monkeypatch.setattr(Api, name, value, raising=False)
     authority = Authority()

@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from components import packing
 from components.packing import USERDATA, environment_file, pack, script_archive
 from components.ssh import SCRIPT_SECONDS, ScriptSource, loader
+from tests.unit.programs import program
 
 SENT = f"openstack-kubernetes-scripts-{script_archive().checksum[:16]}.tar.gz"
 
@@ -22,10 +22,7 @@ SENT = f"openstack-kubernetes-scripts-{script_archive().checksum[:16]}.tar.gz"
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
     """An environment whose `sudo` runs the command as it is."""
-    fake = tmp_path / "bin" / "sudo"
-    fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\nshift\nexec "$@"\n')
-    fake.chmod(0o755)
+    fake = program(tmp_path / "bin/sudo", '#!/bin/sh\nshift\nexec "$@"\n')
     return {**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"}
 
 
@@ -97,11 +94,10 @@ def test_a_command_of_an_earlier_program_takes_later_scripts_and_no_other_does(
 
 
 def test_a_machine_that_is_so_new_waits_for_them(shell: dict[str, str], tmp_path: Path) -> None:
-    with ThreadPoolExecutor() as pool:
-        files = {"main.sh": "echo ran\n"}
-        running = pool.submit(run, files, shell, tmp_path, source=ScriptSource.ANY_COPY, tries=200)
-        copied(tmp_path)
-        assert running.result().stdout == "ran\n"
+    # They come while it waits.
+    program(tmp_path / "bin/sleep", f"#!/bin/sh\ncp {script_archive().path} {tmp_path}/{SENT}\n")
+    result = run({"main.sh": "echo ran\n"}, shell, tmp_path, source=ScriptSource.ANY_COPY)
+    assert result.stdout == "ran\n"
 
 
 def test_the_scripts_of_the_last_two_programs_are_kept(

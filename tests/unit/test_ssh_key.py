@@ -13,6 +13,7 @@ import pytest
 
 from commands import ssh
 from commands.errors import CommandError
+from tests.unit.programs import program
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -48,11 +49,10 @@ class Machine:
 
     def __init__(self, base: Path, accepted: Sequence[str]) -> None:
         self.fakes, self._home = base / "fakes", base / "home"
-        for folder in (self.fakes, self._home, self._home / ".ssh"):
+        for folder in (self._home, self._home / ".ssh"):
             folder.mkdir()
         for name, text in {"ssh": SSH, "sudo": SUDO}.items():
-            (self.fakes / name).write_text(text)
-            (self.fakes / name).chmod(0o755)
+            program(self.fakes / name, text)
         self.file = self._home / ".ssh/authorized_keys"
         self.file.write_text("\n".join(accepted))
 
@@ -68,7 +68,7 @@ class Machine:
             "ACCEPT": json.dumps([public(number) for number in listed]),
             "RETIRE": json.dumps([public(number) for number in listed]),
         }
-        program = (
+        line = (
             "import sys; from commands import ssh_key, ssh_login; "
             f"ssh_login.COMMAND_SECONDS = {seconds}; "
             "tried = (ssh_key.SshLogin.run.retry, ssh_key.SshLogin.accepts_an_older_key.retry); "
@@ -77,7 +77,7 @@ class Machine:
             f"sys.argv = ['ssh_key', {verb!r}]; ssh_key.main()"
         )
         return subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", line],
             cwd=PROJECT,
             env={
                 **os.environ,

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from commands.workspace import left_behind
+from tests.unit.programs import program
 
 ROOT = Path(__file__).resolve().parents[2]
 WRAPPER = ROOT / "commands/workspace.sh"
@@ -66,9 +67,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.cli = folder / "pulumi"
-        self.cli.write_text(PULUMI.format(folder=folder))
-        self.cli.chmod(0o755)
+        self.cli = program(folder / "pulumi", PULUMI.format(folder=folder))
         (folder / "history").write_text("[]")
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -308,13 +307,8 @@ class TestCommand:
 
     @staticmethod
     def run(folder: Path, *words: str) -> tuple[int, str]:
-        def program(path: Path, text: str) -> None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"#!/bin/sh\n{text}\n")
-            path.chmod(0o755)
-
-        program(folder / "pulumi", 'echo "real $@"')
-        program(folder / ".venv/bin/python", 'echo "python $@"')
+        program(folder / "pulumi", '#!/bin/sh\necho "real $@"\n')
+        program(folder / ".venv/bin/python", '#!/bin/sh\necho "python $@"\n')
         program(folder / "wrapper", WRAPPER.read_text().replace(CLI, str(folder / "pulumi")))
         done = subprocess.run(
             [folder / "wrapper", *words], cwd=folder, capture_output=True, text=True, check=False
@@ -349,8 +343,8 @@ class TestImage:
         let_in = {line[1:] for line in self.IGNORED if line.startswith("!")}
         assert self.IGNORED[1] == "*"
         linted = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-        [program] = (each for each in linted["contracts"] if each["id"] == "program")
-        packages = set(program["source_modules"])
+        [contract] = (each for each in linted["contracts"] if each["id"] == "program")
+        packages = set(contract["source_modules"])
         files = {"Pulumi.yaml", "requirements.txt", "__main__.py", "versions.py", "userdata"}
         assert let_in == packages | files
 

@@ -68,6 +68,56 @@ def test_a_volume_that_cannot_be_read_is_not_taken_for_a_blank_one(volume: Machi
     assert not volume.called("mkfs")
 
 
+def test_data_on_the_boot_disk_is_not_hidden_by_a_volume(volume: Machine) -> None:
+    volume.place("var/lib/etcd/member/snap/db")
+    result = configure(volume)
+    assert result.status == 1
+    assert "etcd has data on the boot disk, but ETCD_DEVICE is set" in result.log
+    assert not volume.called("mkfs")
+    assert not volume.called("kubeadm init")
+
+
+def test_without_the_volume_no_etcd_begins(volume: Machine) -> None:
+    (volume.root / "dev/disk/by-id/virtio-0123").unlink()
+    script = volume.folder / "control-plane/etcd-volume.sh"
+    script.write_text(script.read_text().replace("wait_for 120", "wait_for 0"))
+    result = configure(volume)
+    assert result.status == 1
+    assert "is the volume attached?" in result.log
+    assert not volume.called("kubeadm init")
+    # At boot too: the kubelet needs the unit that runs this.
+    volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
+    volume.answer("^findfs", status=1)
+    result = volume.run("control-plane/control-plane.sh", "mount")
+    assert result.status == 1
+    assert "no device holds the file system uuid-1" in result.log
+    assert not volume.called("mount -o")
+
+
+@pytest.mark.parametrize(
+    ("status", "mounted"),
+    # 1: it was repaired; 4: it could not be.
+    [(0, True), (1, True), (4, False), (8, False)],
+)
+def test_a_file_system_is_mounted_if_it_is_sound(
+    volume: Machine, status: int, mounted: bool
+) -> None:
+    volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
+    volume.answer("^e2fsck -p", status=status)
+    result = volume.run("control-plane/control-plane.sh", "mount")
+    assert (result.status == 0) is mounted
+    assert bool(volume.called("mount -o noatime")) is mounted
+    assert mounted or "must be repaired by hand: e2fsck" in result.log
+
+
+def test_a_volume_that_cannot_be_mounted_stops_the_boot_of_the_node(volume: Machine) -> None:
+    volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
+    volume.answer("^mount -o", status=32)
+    result = volume.run("control-plane/control-plane.sh", "mount")
+    assert result.status == 1
+    assert "cannot mount" in result.log
+
+
 def test_at_boot_the_volume_is_mounted_and_never_formatted(volume: Machine) -> None:
     volume.place(f"{STATE}/etcd-volume", "uuid-1\n")
     assert volume.run("control-plane/control-plane.sh", "mount").status == 0

@@ -28,6 +28,7 @@ class Api(Silent):
 def api_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(api, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(api, "_PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(api, "_UPDATE_SECONDS", 5.0)
     monkeypatch.setattr(chart, "check", lambda *_, online: None)
     with served(Api) as url:
         yield url
@@ -35,9 +36,11 @@ def api_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 class TestApi:
     @staticmethod
-    def install(server: str, *, preview: bool) -> Mapping[str, Any]:
-        kubeconfig = json.dumps({"clusters": [{"cluster": {"server": server}}]})
-        run = install(preview=preview, checks=True, kubeconfig=kubeconfig)
+    def kubeconfig(server: str) -> str:
+        return json.dumps({"clusters": [{"cluster": {"server": server}}]})
+
+    def install(self, server: str, *, preview: bool) -> Mapping[str, Any]:
+        run = install(preview=preview, checks=True, kubeconfig=self.kubeconfig(server))
         [provider] = run.all("pulumi:providers:kubernetes").values()
         return provider.inputs
 
@@ -47,13 +50,16 @@ class TestApi:
         self, api_address: str, monkeypatch: pytest.MonkeyPatch, preview: bool, status: int
     ) -> None:
         monkeypatch.setattr(Api, "statuses", [status])
-        assert self.install(api_address, preview=preview)["kubeconfig"]
+        inputs = self.install(api_address, preview=preview)
+        assert inputs["kubeconfig"] == self.kubeconfig(api_address)
+        assert not Api.statuses
 
     def test_an_update_waits_for_the_api(
         self, api_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Api, "statuses", [500, 503, 200])
-        assert self.install(api_address, preview=False)["kubeconfig"]
+        inputs = self.install(api_address, preview=False)
+        assert inputs["kubeconfig"] == self.kubeconfig(api_address)
         assert not Api.statuses
 
     def test_an_update_fails_if_the_api_never_answers(

@@ -17,6 +17,7 @@ import yaml
 from addons.monitoring import alerts
 from tests.unit.addons.install import CHART, SECRET, AddonsRun, chart_names, install
 from tests.unit.engine import CLUSTER_ID, MINIMAL
+from tests.unit.programs import program
 
 
 class TestValues:
@@ -239,11 +240,11 @@ class TestValues:
             f"--reboot-sentinel-command={command}"
         )
         asked = tmp_path / "asked"
-        (tmp_path / "curl").write_text(
+        program(
+            tmp_path / "curl",
             f"#!/bin/sh\nfor url; do :; done; echo $url >>{asked}\n"
-            f"[ $url != https://{down}:6443/readyz ]"
+            f"[ $url != https://{down}:6443/readyz ]",
         )
-        (tmp_path / "curl").chmod(0o755)
         sentinel = tmp_path / "reboot-required"
         if required:
             sentinel.touch()
