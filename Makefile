@@ -9,7 +9,7 @@ SHELL_FILES = $(shell git ls-files '*.sh' .ci/run)
 
 .PHONY: help
 help: ## List the targets.
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 .venv/.installed: requirements-dev.txt
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
@@ -35,7 +35,7 @@ test: lint ## Lint, and run the tests that need no cloud; ends with what was ski
 	$(BIN)/pytest -q -n auto --dist worksteal
 
 .PHONY: smoke
-smoke: venv ## Check a live cluster, that of KUBECONFIG; ends with what could not be checked.
+smoke: venv ## Check the cluster of KUBECONFIG; ends with what could not be checked.
 	$(BIN)/pytest -v tests/smoke
 
 # The suite is named like its target.
@@ -47,7 +47,7 @@ conformance: venv ## Run every conformance test on the cluster of KUBECONFIG; wr
 	$(TESTS_OF_OTHERS)
 
 .PHONY: certified-conformance
-certified-conformance: venv ## The same in one run, one test at a time, as for a certificate; takes hours.
+certified-conformance: venv ## Run every conformance test in one run, one at a time, as for a certificate; takes hours.
 	$(TESTS_OF_OTHERS)
 
 .PHONY: network-policies
@@ -63,7 +63,7 @@ gateway-api: venv ## Run Gateway API's conformance tests on that cluster; writes
 	$(TESTS_OF_OTHERS)
 
 .PHONY: cis
-cis: venv ## Run kube-bench, KUBE_BENCH=folder, on every node of the selected stack; fails on what docs/cis.md lacks.
+cis: venv ## Run kube-bench, KUBE_BENCH=folder, on every node of the selected stack; fails on findings that docs/cis.md does not explain.
 	$(BIN)/python -m tests.cis "$(KUBE_BENCH)"
 
 .PHONY: generate
@@ -126,7 +126,7 @@ lab-clusters: lab-cloud ## Test creation, operation and faults of all other clus
 	$(BIN)/pytest -v -n $(WORKERS) --dist loadgroup --durations=0 --durations-min=60 $(addprefix tests/lab/,$(CLUSTERS))
 
 .PHONY: lab-test
-lab-test: lab-clusters ## Run every test of the lab: lab-clusters, then lab-ci (root).
+lab-test: lab-clusters ## Test on the lab what every change must pass: lab-clusters, then lab-ci (root).
 	$(MAKE) lab-ci
 
 .PHONY: lab-rotations
@@ -150,11 +150,11 @@ lab-conformance: lab-cloud ## Run every conformance test on a cluster of the lab
 	$(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-network-policies
-lab-network-policies: lab-cloud ## The same for Kubernetes' tests of network policies; writes docs/network-policies.md (root).
+lab-network-policies: lab-cloud ## Run Kubernetes' tests of network policies on a cluster of the lab; writes docs/network-policies.md (root).
 	SUITE=network-policies $(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-volumes
-lab-volumes: lab-cloud ## The same for Kubernetes' tests of CSI drivers; writes docs/volumes.md (root).
+lab-volumes: lab-cloud ## Run Kubernetes' tests of CSI drivers on a cluster of the lab; writes docs/volumes.md (root).
 	SUITE=volumes $(BIN)/pytest -v -s tests/lab/test_conformance.py
 
 .PHONY: lab-gateway-api
