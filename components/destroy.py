@@ -9,7 +9,7 @@ import pulumi
 from cloud.login import login_variables
 from components.context import Context
 from components.control_plane import ControlPlane
-from components.rollout import also
+from components.outputs import also
 from components.ssh import CommandOnDelete
 from config.models.cluster import Cluster
 

@@ -13,8 +13,8 @@ from components.context import Context
 from components.gateway import Gateway
 from components.machine_folder import node_files
 from components.machine_login import MachineLogin
-from components.packing import environment_file, together
-from components.rollout import also
+from components.outputs import also, together
+from components.packing import environment_file
 from components.ssh import (
     CommandOnDelete,
     Script,

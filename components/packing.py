@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 
 import deflate
-import pulumi
 
 USERDATA = Path(__file__).resolve().parent.parent / "userdata"
 
@@ -79,15 +78,6 @@ def _tar_gz(files: Mapping[str, str]) -> bytes:
             tar.addfile(entry, io.BytesIO(content))
     # Python's gzip has the system's zlib: a Mac and a CI job would see each other's as changes.
     return bytes(deflate.gzip_compress(archive.getvalue()))
-
-
-def together(values: Mapping[str, pulumi.Input[str]]) -> pulumi.Output[dict[str, str]]:
-    """All values as one output, as `Output.all` gives them."""
-    # `Output.all` makes three tasks for each value, plain or not; most of a folder is plain text.
-    plain = {key: value for key, value in values.items() if isinstance(value, str)}
-    later = {key: value for key, value in values.items() if key not in plain}
-    found: pulumi.Output[dict[str, str]] = pulumi.Output.all(**later)
-    return found.apply(lambda those: {**plain, **dict(those)})
 
 
 def environment_file(values: Mapping[str, str | int | bool]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pulumi
 
@@ -11,13 +11,6 @@ Turns = Mapping[str, pulumi.Resource]
 
 MachineOutput = Mapping[str, pulumi.Input[str]]
 """One entry of the stack's outputs `gateways` and `nodes`: name, role, address."""
-
-
-def also(
-    later: pulumi.Input[Sequence[pulumi.Resource]], *now: pulumi.Resource
-) -> pulumi.Output[list[pulumi.Resource]]:
-    """Both, for `depends_on`: resources that are known later, and these."""
-    return pulumi.Output.from_input(later).apply(lambda resources: [*resources, *now])
 
 
 class RolloutOrder:

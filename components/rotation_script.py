@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from components.node import Node, NodeContext, known_hosts
-from components.packing import environment_file, together
+from components.outputs import together
+from components.packing import environment_file
 from components.ssh import Script, connection
 
 

@@ -20,7 +20,7 @@ from components.host_key import (
 from components.image import newest_image
 from components.key_pair import KeyPair
 from components.machine_login import MachineLogin
-from components.rollout import also
+from components.outputs import also
 from components.ssh import Script, ScriptSource, SshTarget, connection
 from components.ssh_key import accept_ssh_key
 from components.user_data import user_data

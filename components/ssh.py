@@ -13,7 +13,8 @@ from enum import Enum, auto
 import pulumi
 from pulumi_command import local, remote
 
-from components.packing import pack, script_archive, together
+from components.outputs import together
+from components.packing import pack, script_archive
 
 # A machine answers only after its boot and cloud-init. The provider waits 0.1 s, then longer each
 # time, up to 5 s, between two tries: 120 tries are ten minutes, or twenty if packets are dropped.

@@ -13,7 +13,8 @@ from components import kubeadm
 from components.control_plane import ControlPlane
 from components.machine_login import MachineLogin, copy_scripts
 from components.node import Node, NodeArgs, NodeContext
-from components.rollout import MachineOutput, Turns, also
+from components.outputs import also
+from components.rollout import MachineOutput, Turns
 from components.server import Server, ServerArgs, server_group
 from components.ssh import SshTarget
 from components.ssh_key import accept_ssh_key

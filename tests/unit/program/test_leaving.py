@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from components import last_update
 from tests.unit.engine import COMMAND, GATEWAYS, NODES, Run, command, node_env, run, server
 from tests.unit.program.settings import METAL_1
 
@@ -21,6 +22,16 @@ from tests.unit.program.settings import METAL_1
 def test_machines_of_the_first_update_leave_one_at_a_time(fresh: Run, row: list[str]) -> None:
     each = [fresh.one(*step.split("/")) for step in row]
     assert all(fresh.waits_for(later, earlier) for earlier, later in itertools.pairwise(each))
+
+
+def test_what_has_not_left_yet_is_found_in_the_state(fresh: Run) -> None:
+    """By the names of what runs when a machine leaves."""
+    names = [each.name for each in fresh.resources.values()]
+    ends = last_update._ON_LEAVING
+    assert {n.removesuffix(end) for end in ends for n in names if n.endswith(end)} == {
+        *GATEWAYS,
+        *NODES,
+    }
 
 
 def test_workers_of_the_last_update_leave_as_many_at_a_time_as_the_pool_allows() -> None:
