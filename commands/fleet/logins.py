@@ -81,6 +81,8 @@ class Line:
 
     text: str
     failed: bool = False
+    left_out: bool = False
+    """There is nothing to log in to; that is an error for who names the cluster."""
 
 
 class Logins:
@@ -144,7 +146,7 @@ class Logins:
     def gone(self, stack: str, why: str, *, remove: bool) -> Line:
         """Tell of a cluster that needs no login, and remove it if that is wanted."""
         if stack not in self._secrets:
-            return Line(f"{stack}: left out: {why}")
+            return Line(f"{stack}: left out: {why}", left_out=True)
         name = self._secrets[stack]["metadata"]["name"]
         if not remove:
             return Line(f"{stack}: {why}; `--remove-gone` removes the Secret {name}")

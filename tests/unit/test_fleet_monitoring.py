@@ -116,6 +116,9 @@ def test_a_cluster_without_prometheus_is_left_out_and_one_that_is_gone_removed_o
     fleet.api("shop", shop.handler())
     assert run(monkeypatch) == 0
     assert "bare: left out: it has no `addons.monitoring`" in capsys.readouterr().out
+    # Whoever names it meant it.
+    assert run(monkeypatch, "bare") == 1
+    assert "bare: left out: it has no `addons.monitoring`" in capsys.readouterr().err
     del shop.kept[f"{NAMESPACE}/services/{SERVICE}"]
     assert run(monkeypatch) == 0
     said = "shop: it has no `addons.monitoring`; `--remove-gone` removes the Secret fleet-shop\n"
