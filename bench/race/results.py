@@ -68,7 +68,7 @@ def version(checkout: Path) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     commit = git("log", "-1", "--abbrev=10", "--format=%h")
-    return f"{commit}-changed" if git("status", "--porcelain") else commit
+    return f"{commit}-changed" if git("status", "--porcelain", "--untracked-files=no") else commit
 
 
 def with_run(runs: Sequence[Run], run: Run) -> list[Run]:

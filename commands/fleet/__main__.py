@@ -152,7 +152,8 @@ def _keep_logins(
     kept = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
     status = 0
     for line in logins.keep(kept, stacks, known, remove_gone=arguments.remove_gone):
-        failed = line.failed or (line.left_out and bool(arguments.names))
+        named = bool(arguments.names) and not arguments.remove_gone
+        failed = line.failed or (line.left_out and named)
         print(line.text, file=sys.stderr if failed else sys.stdout)
         status = 1 if failed else status
     return status

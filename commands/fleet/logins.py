@@ -149,7 +149,8 @@ class Logins:
             return Line(f"{stack}: left out: {why}", left_out=True)
         name = self._secrets[stack]["metadata"]["name"]
         if not remove:
-            return Line(f"{stack}: {why}; `--remove-gone` removes the Secret {name}")
+            text = f"{stack}: {why}; `--remove-gone` removes the Secret {name}"
+            return Line(text, left_out=True)
         try:
             with self._asking_admin():
                 # The Secret last: it is what another run would look for.

@@ -105,8 +105,8 @@ class Etcd(Settings):
     election_timeout: Annotated[int, Field(ge=50, le=50_000)] = 5000
     """Milliseconds without a heartbeat before an election; at least 5 times `heartbeatInterval`."""
     quota_backend_bytes: Annotated[int, Field(ge=64 * 2**20, le=8 * 2**30)] = 4 * 2**30
-    """Size in bytes at which etcd refuses writes (etcd recommends at most 8 GiB). It cannot be
-    lowered below the size of the database."""
+    """Size in bytes at which etcd refuses writes (etcd recommends at most 8 GiB). A lower value
+    must leave the database a tenth of room."""
 
 
 class AuditLog(Settings):

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     releases = arguments.release or [versions.KUBERNETES]
     if arguments.file_only:
-        with _alone():
+        with _lock():
             print(_build(releases, addons=arguments.addons))
     else:
         print(ensure(releases, addons=arguments.addons))
@@ -53,7 +53,7 @@ def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     from lab.paths import CACHE
 
     releases = releases or [versions.KUBERNETES]
-    with _alone():
+    with _lock():
         file = _build(releases, addons=addons)
         clients.link_kubectl()
         plain = CACHE / "image" / f"{base.rootfs().name}.qcow2"
@@ -65,8 +65,8 @@ def ensure(releases: Sequence[str] = (), *, addons: bool = False) -> str:
     return called
 
 
-def _alone() -> AbstractContextManager[None]:
-    """Two commands would write the same files, and upload the same image."""
+def _lock() -> AbstractContextManager[None]:
+    """Hold the lock of the images: two commands would write the same files."""
     from lab.exclusive import exclusive
     from lab.paths import CACHE
 

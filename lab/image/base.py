@@ -12,7 +12,10 @@ from typing import BinaryIO
 
 from lab.console import step
 from lab.errors import LabError
+from lab.image.disk import make_image
 from lab.paths import CACHE, LOGS, ensure
+
+__all__ = ["make_image", "rootfs", "run_inside"]
 
 SUITE = "trixie"
 # What Debian's own cloud image has as far as a node needs it, and the tools kubeadm asks for.
@@ -94,9 +97,8 @@ def run_inside(
     shutil.copyfile("/etc/resolv.conf", resolver)
     try:
         return subprocess.run(
-            # What the command starts ends with it, and with the lab's own process.
-            ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
-             "sh", "-c", script, str(folder), *command],
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script,
+             str(folder), *command],
             env={
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",

@@ -31,8 +31,9 @@ def export() -> Path:
         if not _current(name, gobuild.fingerprint(programs.MODULES / module)):
             _put(name, [(programs.source(module, path) / inside, ".", "*")])
     module, path, inside = _CRDS
+    crds_key = gobuild.fingerprint(programs.MODULES / module)
     for own in sorted(_OWN.iterdir()):
-        key = gobuild.fingerprint(own, gobuild.fingerprint(programs.MODULES / module), str(_CRDS))
+        key = gobuild.fingerprint(own, crds_key, str(_CRDS))
         if not _current(own.name, key):
             crds = programs.source(module, path) / inside
             _put(own.name, [(own, ".", "*"), (crds, "crds", "snapshot.storage.k8s.io_*.yaml")])

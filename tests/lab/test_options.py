@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ def keypair(folder: Path, name: str) -> tuple[str, str]:
     return file.read_text(), file.with_suffix(".pub").read_text().strip()
 
 
-def make_machine(undo: ExitStack, folder: Path, node_image: str, public_key: str) -> str:
+def make_machine(folder: Path, node_image: str, public_key: str) -> str:
     """Create a server that the program does not manage; returns its host key."""
     host_private, host_public = keypair(folder, "host")
     user_data = folder / "user-data"
@@ -58,7 +57,6 @@ def make_machine(undo: ExitStack, folder: Path, node_image: str, public_key: str
         )
     )
     run("openstack", "security", "group", "create", SITE)
-    undo.callback(run, "openstack", "security", "group", "delete", SITE)
     rule = ("openstack", "security", "group", "rule", "create", SITE, "--remote-ip", CIDR)
     for protocol in ("tcp", "udp", "icmp"):
         run(*rule, "--protocol", protocol)
@@ -67,37 +65,37 @@ def make_machine(undo: ExitStack, folder: Path, node_image: str, public_key: str
         *("openstack", "port", "create", "bare-0", "--network", SITE),
         *("--fixed-ip", fixed, "--security-group", SITE),
     )
-    undo.callback(run, "openstack", "port", "delete", "bare-0")
     run(
         *("openstack", "server", "create", "bare-0", "--port", "bare-0", "--image", node_image),
         *("--flavor", "lab.2c3g", "--user-data", str(user_data), "--config-drive", "true"),
     )
-    undo.callback(run, "openstack", "server", "delete", "--wait", "bare-0")
     return host_public
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The site; it is deleted at the end, also after a failure half-way."""
+    """The site; it is deleted at the end."""
     folder = tmp_path_factory.mktemp("site")
     node_image = image.ensure()
     private_key, public_key = keypair(folder, "login")
-    with ExitStack() as undo:
-        run("openstack", "network", "create", SITE)
-        undo.callback(run, "openstack", "network", "delete", SITE)
-        run(
-            *("openstack", "subnet", "create", SITE, "--network", SITE, "--subnet-range", CIDR),
-            # Without the machine's address, which Neutron might assign to another port before.
-            *("--allocation-pool", "start=10.30.0.32,end=10.30.0.199"),
-        )
-        run("openstack", "router", "create", SITE, "--external-gateway", EXTERNAL_NETWORK)
-        undo.callback(run, "openstack", "router", "delete", SITE)
-        run("openstack", "router", "add", "subnet", SITE, SITE)
-        undo.callback(run, "openstack", "router", "remove", "subnet", SITE, SITE)
-        address = openstack("floating", "ip", "create", EXTERNAL_NETWORK)["floating_ip_address"]
-        undo.callback(run, "openstack", "floating", "ip", "delete", address)
-        host_key = make_machine(undo, folder, node_image, public_key)
-        yield Site(address, private_key, host_key, node_image)
+    run("openstack", "network", "create", SITE)
+    run(
+        *("openstack", "subnet", "create", SITE, "--network", SITE, "--subnet-range", CIDR),
+        # Without the machine's address, which Neutron might assign to another port before.
+        *("--allocation-pool", "start=10.30.0.32,end=10.30.0.199"),
+    )
+    run("openstack", "router", "create", SITE, "--external-gateway", EXTERNAL_NETWORK)
+    run("openstack", "router", "add", "subnet", SITE, SITE)
+    address = openstack("floating", "ip", "create", EXTERNAL_NETWORK)["floating_ip_address"]
+    host_key = make_machine(folder, node_image, public_key)
+    yield Site(address, private_key, host_key, node_image)
+    run("openstack", "server", "delete", "--wait", "bare-0")
+    run("openstack", "port", "delete", "bare-0")
+    run("openstack", "security", "group", "delete", SITE)
+    run("openstack", "floating", "ip", "delete", address)
+    run("openstack", "router", "remove", "subnet", SITE, SITE)
+    run("openstack", "router", "delete", SITE)
+    run("openstack", "network", "delete", SITE)
 
 
 def pools(site: Site, **changed: Any) -> list[dict[str, Any]]:

@@ -175,8 +175,9 @@ refuse_small_etcd_quota() {
   # The way out of a full etcd is a higher one.
   ((ETCD_QUOTA_BYTES < ${in_force:-0})) || return 0
   size=$(stat -c %s -- "$ETCD_DATA/member/snap/db") || die "etcd's database cannot be found: is its volume mounted?"
+  # A tenth for what is written until someone acts.
   ((10 * size <= 9 * ETCD_QUOTA_BYTES)) ||
-    die "etcd's database has $size bytes, too many for etcd.quotaBackendBytes $ETCD_QUOTA_BYTES: set it to at least $((10 * size / 9 + 1)), or defragment etcd first (systemctl start openstack-kubernetes-defragment), then pulumi up: nothing was changed here"
+    die "etcd's database has $size bytes, too many for etcd.quotaBackendBytes $ETCD_QUOTA_BYTES: set it to at least $((10 * size / 9 + 1)), then pulumi up: nothing was changed here"
 }
 
 configuration_sum() {

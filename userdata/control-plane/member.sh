@@ -17,8 +17,8 @@ configure_member() {
   need_packages curl=curl
   refuse_wrong_bucket
   settle_manifests
-  refuse_small_etcd_quota
   remove_forced_new_cluster
+  refuse_small_etcd_quota
   restore_api_server_certificate
   configure_api_proxy
   install_scripts
