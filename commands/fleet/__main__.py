@@ -150,12 +150,12 @@ def _keep_logins(
     stacks = arguments.names or sorted(known - {*left_out})
     origin = f"{project()} in {backend_place()}"
     kept = Logins(program, arguments.admin, origin, arguments.hours, arguments.kubeconfig)
+    # Whoever names a cluster means it, unless the login is to go.
+    needed = bool(arguments.names) and not arguments.remove_gone
     status = 0
-    for line in logins.keep(kept, stacks, known, remove_gone=arguments.remove_gone):
-        named = bool(arguments.names) and not arguments.remove_gone
-        failed = line.failed or (line.left_out and named)
-        print(line.text, file=sys.stderr if failed else sys.stdout)
-        status = 1 if failed else status
+    for line in logins.keep(kept, stacks, known, remove_gone=arguments.remove_gone, needed=needed):
+        print(line.text, file=sys.stderr if line.failed else sys.stdout)
+        status = 1 if line.failed else status
     return status
 
 

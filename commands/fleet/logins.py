@@ -81,8 +81,6 @@ class Line:
 
     text: str
     failed: bool = False
-    left_out: bool = False
-    """There is nothing to log in to; that is an error for who names the cluster."""
 
 
 class Logins:
@@ -132,25 +130,27 @@ class Logins:
         """The stacks whose clusters have a login."""
         return sorted(self._secrets)
 
-    def keep(self, stack: str, *, remove_gone: bool) -> Line:
-        """Make or renew the login at a cluster; tell or remove that of one that is gone."""
+    def keep(self, stack: str, *, remove_gone: bool, needed: bool) -> Line:
+        """Make or renew the login at a cluster; tell or remove that of one that is gone.
+
+        That is a failure where the login is `needed`.
+        """
         try:
             return Line(f"{stack}: {self._kept(stack)}")
         except (NotNeededError, StackError) as error:
-            return self.gone(stack, str(error), remove=remove_gone)
+            return self.gone(stack, str(error), remove=remove_gone, failed=needed)
         except httpx.HTTPError as error:
             return Line(f"{stack}: {trouble(error)}", failed=True)
         except (AccountError, KubeconfigError, LoginError, PulumiError) as error:
             return Line(f"{stack}: {' '.join(str(error).split())}", failed=True)
 
-    def gone(self, stack: str, why: str, *, remove: bool) -> Line:
+    def gone(self, stack: str, why: str, *, remove: bool, failed: bool = False) -> Line:
         """Tell of a cluster that needs no login, and remove it if that is wanted."""
         if stack not in self._secrets:
-            return Line(f"{stack}: left out: {why}", left_out=True)
+            return Line(f"{stack}: left out: {why}", failed)
         name = self._secrets[stack]["metadata"]["name"]
         if not remove:
-            text = f"{stack}: {why}; `--remove-gone` removes the Secret {name}"
-            return Line(text, left_out=True)
+            return Line(f"{stack}: {why}; `--remove-gone` removes the Secret {name}", failed)
         try:
             with self._asking_admin():
                 # The Secret last: it is what another run would look for.
@@ -220,15 +220,22 @@ class Logins:
 
 
 def keep(
-    logins: Logins, stacks: Sequence[str], known: Collection[str], *, remove_gone: bool
+    logins: Logins,
+    stacks: Sequence[str],
+    known: Collection[str],
+    *,
+    remove_gone: bool,
+    needed: bool,
 ) -> Iterator[Line]:
     """Keep the logins at these clusters, all at the same time; a line about each.
 
-    Those of stacks that are not known are gone.
+    Those of stacks that are not known are gone, whether or not all of these are `needed`.
     """
     lost = set(logins.stacks) - {*stacks, *known}
     with threads(AT_A_TIME) as pool:
-        yield from pool.map(lambda each: logins.keep(each, remove_gone=remove_gone), stacks)
+        yield from pool.map(
+            lambda each: logins.keep(each, remove_gone=remove_gone, needed=needed), stacks
+        )
     for stack in sorted(lost):
         yield logins.gone(stack, "its stack is gone", remove=remove_gone)
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from config import ports
+from tests.unit.programs import program
 
 USERDATA = Path(__file__).resolve().parents[2] / "userdata"
 
@@ -153,8 +154,7 @@ class Machine:
         (self.fakes / "fake").chmod(0o755)
         for name in FAKED:
             (self.fakes / name).symlink_to("fake")
-        (self.fakes / "systemd-cat").write_text(SYSTEMD_CAT)
-        (self.fakes / "systemd-cat").chmod(0o755)
+        program(self.fakes / "systemd-cat", SYSTEMD_CAT)
         self.rules: list[dict[str, Any]] = []
         self.environment: dict[str, str] = {}
         for path, text in {
@@ -183,6 +183,12 @@ class Machine:
 
     def has(self, path: str) -> bool:
         return (self.root / path).exists()
+
+    def does_not_wait(self, script: str, seconds: int) -> None:
+        """Let a script ask once where it would wait for so many seconds."""
+        text, wait = (self.folder / script).read_text(), f"wait_for {seconds} "
+        assert wait in text
+        self.write(script, text.replace(wait, "wait_for 0 "))
 
     def node_env(self, values: Mapping[str, str]) -> None:
         self.write("node.env", "".join(f"{key}='{value}'\n" for key, value in values.items()))

@@ -18,6 +18,7 @@ import pytest
 from addons.monitoring.alerts import BACKUP_METRIC, PROOF_METRIC
 from commands.fleet.clusters import BACKUP
 from tests.scripts.conftest import BACKUP_FOLDER, BUCKET_ENV, COMMON, STORE, Machine, Result
+from tests.unit.programs import program
 
 BACKUPS = "var/backups/etcd"
 METRICS = "var/lib/openstack-kubernetes/metrics/backup.prom"
@@ -343,11 +344,10 @@ def make_proof(make: Callable[..., Machine]) -> Callable[..., Machine]:
         made.answer("^df .*avail", "Avail\n1000000000\n")
         made.answer("^df .*size", "1B-blocks\n7000000000\n")
         made.answer("^crictl inspect .*pid", "77\n")
-        for program in ("etcd", "etcdctl", "etcdutl"):
-            shutil.copy(made.fakes / "fake", made.fakes / program)
-            path = made.place(f"proc/77/root/usr/local/bin/{program}")
-            path.write_text(f'#!/bin/bash\nexec {made.fakes}/{program} "$@"\n')
-            path.chmod(0o755)
+        for name in ("etcd", "etcdctl", "etcdutl"):
+            shutil.copy(made.fakes / "fake", made.fakes / name)
+            inside = made.root / f"proc/77/root/usr/local/bin/{name}"
+            program(inside, f'#!/bin/bash\nexec {made.fakes}/{name} "$@"\n')
         made.answer("^etcdutl", does="assert open('snapshot').read() == 'the data'")
         made.answer("^etcd ", does="import time; time.sleep(60)")
         made.answer(

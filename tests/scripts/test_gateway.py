@@ -427,6 +427,7 @@ def is_healthy(gateway: Callable[..., Machine]) -> Callable[[int], bool]:
         machine = gateway(HAPROXY_HEALTH_PORT=str(port))
         machine.run("gateway/gateway.sh", "configure")
         script = machine.root / "usr/local/lib/openstack-kubernetes/haproxy-health.sh"
+        assert script.stat().st_mode & 0o777 == 0o755
         done = subprocess.run([script], capture_output=True, timeout=10, check=False)
         return done.returncode == 0
 

@@ -20,6 +20,7 @@ from lab.paths import BIN
 from lab.until import until
 from tests.scripts.conftest import USERDATA
 from tests.unit.addons.install import AddonsRun, install
+from tests.unit.programs import program
 
 PROGRAMS = USERDATA.parent / "addons/programs"
 SCRIPT = PROGRAMS / "create_buckets.sh"
@@ -53,12 +54,9 @@ class Fake:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        program = folder / "versitygw"
-        program.write_text(FAKE)
-        program.chmod(0o755)
-        sleep = folder / "sleep"
-        sleep.write_text(f'#!/bin/sh\n[ "$1" = 60 ] || exit 0\nexec {shutil.which("sleep")} 60\n')
-        sleep.chmod(0o755)
+        program(folder / "versitygw", FAKE)
+        sleep = f'#!/bin/sh\n[ "$1" = 60 ] || exit 0\nexec {shutil.which("sleep")} 60\n'
+        program(folder / "sleep", sleep)
 
     def run(self, *answers: str, buckets: Sequence[str]) -> subprocess.CompletedProcess[str]:
         (self.folder / "answers").write_text("".join(f"{each}\n" for each in answers))

@@ -201,6 +201,11 @@ def test_the_secret_of_a_cluster_that_is_gone_is_removed_only_if_that_is_wanted(
         "destroyed: destroyed has no cluster: it never came up, or it was destroyed; `--re" in out
     )
     assert "removed: its stack is gone; `--remove-gone` removes the Secret fleet-removed" in out
+    # That of a cluster that is not named is no failure, one that is named is.
+    assert run(monkeypatch, "shop") == 0
+    assert "removed: its stack is gone" in capsys.readouterr().out
+    assert run(monkeypatch, "destroyed") == 1
+    capsys.readouterr()
     assert len(admin.below(SECRETS)) == 4
     # Also when only one is named.
     assert run(monkeypatch, "--remove-gone", "shop") == 0

@@ -318,8 +318,7 @@ def test_a_restore_that_fails_before_its_nodes_are_deleted_continues_there(
 ) -> None:
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.answer("delete node --selector", status=1)
-    script = machine.folder / "control-plane/restore.sh"
-    script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
+    machine.does_not_wait("control-plane/restore.sh", 60)
     assert configure(machine).status == 1
     assert not machine.has(f"{STATE}/member")
     machine.answer("delete node --selector")
@@ -367,8 +366,7 @@ def interrupted_restore(make: Callable[..., Machine]) -> Machine:
     """A restore of SNAPSHOT whose API was up when its run failed."""
     machine = restored(with_snapshot(make(RESTORE=SNAPSHOT)))
     machine.answer("delete node --selector", status=1)
-    script = machine.folder / "control-plane/restore.sh"
-    script.write_text(script.read_text().replace("wait_for 60", "wait_for 0"))
+    machine.does_not_wait("control-plane/restore.sh", 60)
     assert configure(machine).status == 1
     machine.answer("delete node --selector")
     machine.place(f"{STATE}/served")
