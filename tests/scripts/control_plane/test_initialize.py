@@ -61,6 +61,8 @@ def test_a_node_that_is_deleted_while_its_certificate_is_awaited_comes_back(
 ) -> None:
     machine = member(make())
     machine.environment["REGISTER_SECONDS"] = "0"
+    # On a busy machine, a second is not enough for the fakes.
+    machine.environment["READY_TIMEOUT"] = "30"
     own = f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
     machine.answer("get node demo-control-plane-0", own, does=DELETED)
     machine.answer("get --raw /api/v1/nodes/demo-control-plane-0/proxy/healthz", status=1, times=3)
