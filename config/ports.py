@@ -26,6 +26,8 @@ API = 6443
 LOCAL_API = 7443
 """The API on the loopback of every node, which HAProxy balances over the control planes."""
 KUBELET = 10250
+KUBELET_HEALTH = 10248
+"""The kubelet's own default, on the loopback."""
 ETCD_CLIENT = 2379
 ETCD_PEER = 2380
 
@@ -50,11 +52,13 @@ OF_NODES = (
     API,
     LOCAL_API,
     KUBELET,
+    KUBELET_HEALTH,
     ETCD_CLIENT,
     ETCD_PEER,
     VXLAN,
     CILIUM_HEALTH,
     HUBBLE,
+    HAPROXY_HEALTH,
     NODE_EXPORTER,
     KUBE_PROXY_METRICS,
     ETCD_METRICS,

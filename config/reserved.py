@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from config import ports
+
 # Cinder CSI and the cloud controller mark volumes and load balancers with it in every cluster that
 # was given no name: `pulumi destroy` would delete theirs.
 CLUSTER = "kubernetes"
@@ -40,7 +42,9 @@ CLOUD_LABEL_PREFIXES = frozenset(
 
 _CERTIFICATES = "kubeadm and the program manage the kubelets' certificates"
 _ACCESS = "kubeadm sets who may talk to a kubelet: the API server alone"
-_HEALTH = "the program asks port 10248 of the loopback whether the kubelet is healthy"
+_HEALTH = (
+    f"the program asks port {ports.KUBELET_HEALTH} of the loopback whether the kubelet is healthy"
+)
 # Fields of KubeletConfiguration, each with the reason.
 KUBELET_FIELDS: Mapping[str, str] = {
     "address": "the API server asks the kubelet at the node's address, for logs, exec and metrics",
@@ -53,7 +57,7 @@ KUBELET_FIELDS: Mapping[str, str] = {
     "enableServer": "without it there are no logs, no exec and no metrics",
     "healthzBindAddress": _HEALTH,
     "healthzPort": _HEALTH,
-    "port": "the API server and the security groups expect 10250",
+    "port": f"the API server and the security groups expect {ports.KUBELET}",
     "providerID": "differs on each machine, and the program sets it",
     "registerNode": "the program waits for the Node that the kubelet creates",
     "registerWithTaints": "use the taints of the pool",

@@ -24,6 +24,7 @@ from pulumi.runtime.sync_await import _sync_await
 
 from components import image
 from tests.unit import ssh_keys
+from tests.unit.clusters import LEAST
 
 PROGRAM = Path(__file__).resolve().parents[2] / "__main__.py"
 PROJECT = "openstack-kubernetes"
@@ -54,12 +55,9 @@ LOGIN = {
     "OS_PASSWORD": "something",
     "OS_PROJECT_NAME": "somewhere",
 }
-# The least a user must set.
+# Nothing asks the cloud.
 MINIMAL: Mapping[str, Any] = {
-    "externalNetwork": "public",
-    "allowedCidrs": ["203.0.113.0/24"],
-    "image": "node-image",
-    "flavor": "m1.medium",
+    **LEAST,
     "cloudChecks": False,
     # Add-ons from charts have tests of their own; a preview would look for the charts.
     "addons": {

@@ -39,6 +39,7 @@ from config.load import load
 from config.models.cluster import Cluster
 from config.security_groups import rules
 from tests.runbooks import runbook
+from tests.unit.clusters import LEAST
 from tests.unit.engine import Run
 
 # The machines of the cluster below.
@@ -70,17 +71,7 @@ FAST = {"name": "fast", "volumeType": "sdd"}
 
 
 def cluster(**more: object) -> Cluster:
-    return load(
-        {
-            "externalNetwork": "public",
-            "allowedCidrs": ["203.0.113.0/24"],
-            "image": "debian-13",
-            "flavor": "m1.medium",
-            "dnsNameservers": ["192.0.2.53"],
-            **more,
-        },
-        "demo",
-    )
+    return load({**LEAST, "dnsNameservers": ["192.0.2.53"], **more}, "demo")
 
 
 def told(facts: Facts = CLOUD, **more: object) -> list[str]:

@@ -12,17 +12,11 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from config.errors import ConfigError
 from config.kubernetes_version import version_change_faults
 from config.load import PROJECT, cluster_of_stack, load, secrets_of_stack
-from config.models.cluster import Cluster
 from config.rules import warnings
 from config.values import schedule
+from tests.unit.clusters import LEAST, cluster
 from tests.unit.ssh_keys import new_key, public_of, text, with_passphrase
 
-LEAST: dict[str, Any] = {
-    "externalNetwork": "public",
-    "allowedCidrs": ["203.0.113.0/24"],
-    "image": "debian-13",
-    "flavor": "m1.medium",
-}
 MACHINE = {"name": "rack-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
 SSH_KEY = text(new_key())
@@ -40,10 +34,6 @@ def metal(address: str) -> dict[str, Any]:
 def scheduled(schedule: str) -> dict[str, Any]:
     """Add-ons with a schedule of volume snapshots."""
     return {"addons": {"snapshots": {"schedules": [{"name": "night", "schedule": schedule}]}}}
-
-
-def cluster(**more: object) -> Cluster:
-    return load({**LEAST, **more}, "demo")
 
 
 def told(stack: str = "demo", **more: object) -> list[str]:
@@ -285,8 +275,8 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "must include 30070, to which gateways forward; remove it",
         ),
         (
-            {"apiServer": {"extraArgs": {"service-node-port-range": "9000-31000"}}},
-            "must not include ports of the nodes themselves: 9100, 10249, 10250, 10257, 10259",
+            {"apiServer": {"extraArgs": {"service-node-port-range": "10000-31000"}}},
+            "must not include ports of the nodes themselves: 10248, 10249, 10250, 10257, 10259",
         ),
         (
             {"apiServer": {"extraArgs": {"service-node-port-range": "32000-31000"}}},

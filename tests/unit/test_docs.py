@@ -11,9 +11,10 @@ import pytest
 import versions
 from addons.monitoring import alerts
 from config import security_groups
-from config.load import SECRET_KEYS, load
+from config.load import SECRET_KEYS
 from docs.schema import keys
 from tests import runbooks
+from tests.unit import clusters
 from tests.unit.engine import Run, run
 from tests.unit.monitoring_targets import TARGETS
 
@@ -196,26 +197,11 @@ def _ports(rule: security_groups.Rule) -> str:
 
 def test_a_machine_by_hand_may_do_what_a_node_may() -> None:
     source = "10.9.0.60/32"
-    cluster = load(
-        {
-            "externalNetwork": "public",
-            "allowedCidrs": ["203.0.113.0/24"],
-            "image": "debian-13",
-            "flavor": "m1.medium",
-            "workerPools": [
-                {
-                    "name": "metal",
-                    "machines": [
-                        {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
-                    ],
-                }
-            ],
-        },
-        "demo",
-    )
+    machine = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
+    with_machine = clusters.cluster(workerPools=[{"name": "metal", "machines": [machine]}])
     needed = {
         (f"demo-{rule.group}", rule.protocol, _ports(rule))
-        for rule in security_groups.rules(cluster)
+        for rule in security_groups.rules(with_machine)
         if rule.source == source
     }
     command = r"rule create (\S+) --protocol (\w+)(?: --dst-port ([\d:]+))? --remote-ip "

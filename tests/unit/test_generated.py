@@ -12,8 +12,7 @@ from config.load import PROJECT, load
 from config.models.cluster import Cluster
 from docs.generate import FILES, ROOT
 from docs.schema import keys
-
-REQUIRED = {"externalNetwork": "public", "allowedCidrs": ["203.0.113.0/24"]}
+from tests.unit.clusters import LEAST, cluster
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -25,8 +24,7 @@ def test_the_defaults_of_the_project_are_those_of_the_models() -> None:
     declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     own = {key: entry for key, entry in declared.items() if ":" not in key}
     defaults = {key: entry["default"] for key, entry in own.items()}
-    roles = {"image": "i", "flavor": "f"}
-    assert load({**defaults, **REQUIRED, **roles}, "demo") == load({**REQUIRED, **roles}, "demo")
+    assert load({**defaults, **LEAST}, "demo") == cluster()
 
 
 def test_the_provider_repeats_what_the_cloud_has_no_time_for() -> None:

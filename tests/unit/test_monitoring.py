@@ -14,9 +14,9 @@ from addons.monitoring import alerts, dashboards, scrape_configs
 from addons.monitoring.alerts import Alert
 from addons.monitoring.targets import MonitoringTargets
 from config import federation
-from config.load import load
 from config.security_groups import METRICS, rules
 from tests.runbooks import runbook
+from tests.unit.clusters import cluster
 from tests.unit.monitoring_targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,18 +175,7 @@ def test_panels_of_a_dashboard_do_not_overlap() -> None:
 class TestSecurityGroups:
     @staticmethod
     def rules(*, monitored: bool) -> set[tuple[str, str, int | None]]:
-        found = rules(
-            load(
-                {
-                    "externalNetwork": "public",
-                    "allowedCidrs": ["203.0.113.0/24"],
-                    "image": "debian-13",
-                    "flavor": "m1.medium",
-                    "addons": {"monitoring": {"enabled": monitored}},
-                },
-                "demo",
-            )
-        )
+        found = rules(cluster(addons={"monitoring": {"enabled": monitored}}))
         assert len({rule.key for rule in found}) == len(found)
         return {(rule.group, rule.source, rule.first) for rule in found}
 

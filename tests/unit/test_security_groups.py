@@ -4,25 +4,14 @@ from collections import Counter
 
 import pytest
 
-from config.load import load
 from config.security_groups import SUBNET, Rule, rules
+from tests.unit.clusters import cluster
 
 MACHINE = {"name": "metal-0", "address": "10.9.0.60", "hostKey": "ssh-ed25519 AAAA"}
 
 
 def made(**more: object) -> list[Rule]:
-    return rules(
-        load(
-            {
-                "externalNetwork": "public",
-                "allowedCidrs": ["203.0.113.0/24"],
-                "image": "debian-13",
-                "flavor": "m1.medium",
-                **more,
-            },
-            "demo",
-        )
-    )
+    return rules(cluster(**more))
 
 
 def lets_in(rule: Rule, protocol: str, port: int) -> bool:

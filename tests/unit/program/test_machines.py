@@ -97,7 +97,7 @@ def test_an_existing_machine_joins_without_a_server() -> None:
 def test_a_server_can_boot_from_a_volume() -> None:
     booted = run({**SMALL, "worker": {"volume": {"size": 20, "type": "fast"}}})
     disk = server(booted, "demo-worker-0").inputs["blockDevices"][0]
-    assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "node-image-id")
+    assert (disk["volumeSize"], disk["volumeType"], disk["uuid"]) == (20, "fast", "debian-13-id")
     assert "imageName" not in server(booted, "demo-worker-0").inputs
 
 
