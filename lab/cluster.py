@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from commands.private_file import write_private
 from lab.cloud import inside, namespace
 from lab.last_update import LAST_UPDATE, changes
 from lab.paths import PROJECT
+from lab.ssh_host import ssh_command
 from lab.stack import Stack
 from lab.until import until
 
@@ -231,12 +233,9 @@ class Cluster:
         # Reading them takes a second: once for both.
         outputs = self.stack.outputs()
         address, jump = _addresses(outputs)[node], _floating_ip(outputs)
-        key = self.ssh_key
-        quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
-        quiet += " -o ConnectTimeout=10 -o ServerAliveInterval=5"
-        ssh = f"ssh {quiet} -o BatchMode=yes -i {key}"
-        proxy = f"{ssh} -W %h:%p debian@{jump}"
-        return run(*ssh.split(), "-o", f"ProxyCommand={proxy}", f"debian@{address}", command)
+        ssh = ssh_command(self.ssh_key)
+        proxy = f"{shlex.join(ssh)} -W %h:%p debian@{jump}"
+        return run(*ssh, "-o", f"ProxyCommand={proxy}", f"debian@{address}", command)
 
     def etcdctl(self, control_plane: str, *arguments: str, seconds: float = LONGEST) -> str:
         """Run etcdctl in that control plane's etcd; returns its standard output."""

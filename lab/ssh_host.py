@@ -20,6 +20,21 @@ def make_key(folder: Path, name: str = "key") -> Path:
     return key
 
 
+def ssh_command(key: Path, *, connect: int = 10, alive: int = 5) -> list[str]:
+    """The start of an SSH login with this key alone, to whichever host key answers.
+
+    It gives up when a connection takes more than `connect` seconds, or when the machine answers
+    three questions in a row, one every `alive` seconds, with silence.
+    """
+    options = (
+        "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
+        "BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none",
+        f"ConnectTimeout={connect}", f"ServerAliveInterval={alive}",
+    )  # fmt: skip
+    words = [word for option in options for word in ("-o", option)]
+    return ["ssh", "-F", "/dev/null", "-i", str(key), *words]
+
+
 @dataclass
 class SshHost:
     """A machine at an address, with the image's user."""
@@ -52,12 +67,7 @@ class SshHost:
         return self.ssh(BOOT_ID, ok=False) not in ("", before)
 
     def _ssh(self, command: str, timeout: int) -> subprocess.CompletedProcess[str]:
-        options = (
-            "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
-            "BatchMode=yes", f"ConnectTimeout={timeout}", "ServerAliveInterval=5",
-        )  # fmt: skip
-        words = [word for option in options for word in ("-o", option)]
         return subprocess.run(
-            ["ssh", "-i", str(self.key), *words, f"debian@{self.address}", command],
+            [*ssh_command(self.key, connect=timeout), f"debian@{self.address}", command],
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip

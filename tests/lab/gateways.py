@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from config import ports
 from lab.cluster import Cluster, run
-from lab.ssh_host import BOOT_ID
+from lab.ssh_host import BOOT_ID, ssh_command
 
 NODE_ENV = "/etc/openstack-kubernetes/node.env"
 REBOOT = "openstack-kubernetes-reboot.service"
@@ -27,9 +28,9 @@ class Gateway:
         return self.cluster.floating_ip
 
     @cached_property
-    def key(self) -> str:
+    def key(self) -> Path:
         """File with the SSH key, as the stack has it now."""
-        return str(self.cluster.ssh_key)
+        return self.cluster.ssh_key
 
     @cached_property
     def vip(self) -> str:
@@ -38,23 +39,9 @@ class Gateway:
 
     def ssh(self, command: str) -> str:
         """Run a command there; returns its output, empty when the gateway cannot be reached."""
-        options = (
-            "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR",
-            "BatchMode=yes", "ConnectTimeout=3", "ServerAliveInterval=2",
-        )  # fmt: skip
-        words = [word for option in options for word in ("-o", option)]
+        ssh = ssh_command(self.key, connect=3, alive=2)
         port = str(ports.FIRST_GATEWAY_SSH + self.index)
-        line = [
-            "ssh",
-            "-i",
-            self.key,
-            *words,
-            "-p",
-            port,
-            f"debian@{self.address}",
-            command,
-        ]
-        return run(*line, check=False).strip()
+        return run(*ssh, "-p", port, f"debian@{self.address}", command, check=False).strip()
 
     def is_active(self) -> bool:
         """True if it has the VIP."""

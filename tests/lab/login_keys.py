@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 
 from commands.private_file import write_private
 from lab.cluster import Cluster, run
+from lab.ssh_host import ssh_command
 
 
 def ssh_keys(cluster: Cluster) -> list[str]:
@@ -28,15 +30,10 @@ def opened_by(cluster: Cluster, machine: str, key: str, through: str) -> bool:
     files = {"tried_key": key, "through_key": through}
     for name, text in files.items():
         write_private(cluster.stack.folder / name, text)
-    tried, jump = (str(cluster.stack.folder / name) for name in files)
-    ssh = (
-        "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityAgent=none "
-        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-    )
-    command = [*ssh.split(), "-i", tried]
+    command, jump = (ssh_command(cluster.stack.folder / name) for name in files)
     to = gateway
     if machine != f"{cluster.name}-gateway-0":
-        command += ["-o", f"ProxyCommand={ssh} -i {jump} -W %h:%p debian@{gateway}"]
+        command += ["-o", f"ProxyCommand={shlex.join(jump)} -W %h:%p debian@{gateway}"]
         to = cluster.addresses()[machine]
     said = run(*command, f"debian@{to}", "echo opened", check=False)
     for name in files:
