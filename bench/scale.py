@@ -158,6 +158,8 @@ class Bench:
         what = f"from {present} to {count} workers"
         with patch.dict(os.environ, AT_THE_END):
             taken = self.up(count, what, at_most=limit)
+            # Only now do the new ones have a place in the order in which all roll.
+            self.up(count, f"the update after that, {count} workers")
         self.figures.add(f"{what}: for each", taken / (count - present))
         slowest = None if self._one_more is None else self._one_more + ONE_MORE_SECONDS
         one_more = self.up(count + 1, f"one more worker than {count}", at_most=slowest)
