@@ -15,6 +15,7 @@ from lab.poll import Poll
 from lab.until import until
 from tests.lab import kills
 from tests.lab.gateways import Gateway
+from tests.lab.ready_nodes import fewest, ready_nodes
 from tests.lab.traffic import crash, longest_silence
 
 # Looks a name up every second; each line has the times before and after it, and the outcome.
@@ -144,13 +145,15 @@ def test_an_image_change_rolls_one_node_at_a_time(cluster: Cluster) -> None:
     glance.register("node-image-2", node.build([versions.KUBERNETES]), {})
     before = cluster.servers()
     cluster.stack.configure({"image": "node-image-2"})
-    with Poll(cluster.endpoint) as poll:
+    with Poll(cluster.endpoint) as poll, ready_nodes(cluster) as seen:
         said = cluster.stack.pulumi(*UP, capture=True).stdout
     print(said)
     after = cluster.servers()
     assert sorted(after) == sorted(before)
     assert not set(after.values()) & set(before.values())
     assert all(cluster.nodes().values())
+    assert fewest(seen, "control-plane") == len(CONTROL_PLANES) - 1
+    assert fewest(seen, "worker") == 1
     # Whichever gateway had the VIP before: when the last one's turn comes, the VIP is there.
     assert "ha-gateway-1 gave the floating IP to another gateway" in said
     # A gateway's turn moves the VIP; a poll or two may fall into each move.
@@ -184,6 +187,8 @@ def test_a_gateway_leaves_and_returns_and_two_are_never_active(cluster: Cluster)
     assert second.boot_id()
     assert not second.is_active()
     assert int(first.ssh(took_over)) == expected
+    # The new one has a journal of its own.
+    assert second.ssh(f"{took_over} || true").strip() == "0"
     assert poll.longest < 3, poll.longest
 
 
