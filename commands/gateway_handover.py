@@ -94,11 +94,11 @@ def _words(settings: Mapping[str, str], folder: Path) -> list[str]:
 
 def main() -> None:
     """Hand over for the gateway that the environment names."""
-    with private_folder() as folder:
-        try:
+    try:
+        with private_folder() as folder:
             report = hand_over(os.environ, folder)
-        except (OSError, CommandError) as error:
-            report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
+    except (OSError, CommandError) as error:
+        report = f"{os.environ['GATEWAY']} could not hand over the floating IP: {error}"
     if report:
         print(report)
 

@@ -87,7 +87,9 @@ def _host_keys(stack: str, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[
         if int(named["generation"] or 1) >= shown:
             key = each["outputs"]["publicKeyOpenssh"].strip()
             found.setdefault(named["machine"], []).append(key)
-    shared = found[gateways[0].rsplit("-", 1)[0]]
+    shared = found.get(gateways[0].rsplit("-", 1)[0])
+    if shared is None:
+        raise MachineError(f"the state of {stack} has no host key of its gateways: run pulumi up")
     return found | dict.fromkeys([_ENTRANCE, *gateways], shared)
 
 

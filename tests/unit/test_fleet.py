@@ -342,6 +342,15 @@ def test_only_host_keys_that_the_machines_may_show_are_known(
         ]
 
 
+def test_a_state_without_the_host_key_of_the_gateways_is_named(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.stack("live", DOWN)
+    fleet.write("stack-export-live", {"deployment": {"resources": [host_key("live", "other")]}})
+    assert run(monkeypatch, "ssh-config", "live") != 0
+    assert "the state of live has no host key of its gateways" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="there is no ssh here")
 def test_the_files_for_plain_ssh_are_for_their_owner_only(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch

@@ -41,7 +41,13 @@ class Gateways:
             program(fakes / name, text)
 
     def hand_over(
-        self, *, active: str = "", following: str = "", answer: float = 10, **settings: str
+        self,
+        *,
+        active: str = "",
+        following: str = "",
+        answer: float = 10,
+        temporary: str | None = None,
+        **settings: str,
     ) -> str:
         """Hand over for the server `old`; returns what was printed."""
         for name, server in {"active": active, "next": following}.items():
@@ -60,6 +66,7 @@ class Gateways:
             **settings,
         }
         line = (
+            f"import tempfile; tempfile.tempdir = {temporary!r}; "
             f"from commands import gateway_handover; gateway_handover.ANSWER_SECONDS = {answer}; "
             "gateway_handover.PATIENCE = 0.5; gateway_handover.main()"
         )
@@ -129,6 +136,11 @@ def test_the_update_continues_without_ssh(gateways: Gateways) -> None:
     assert "could not hand over" in gateways.hand_over(
         active="old", PATH=str(gateways.fakes / "none")
     )
+
+
+def test_the_update_continues_without_room_for_the_ssh_key(gateways: Gateways) -> None:
+    said = gateways.hand_over(active="old", temporary=str(gateways.fakes / "none"))
+    assert "demo-gateway-0 could not hand over" in said
 
 
 def test_the_update_continues_whatever_ssh_says(gateways: Gateways) -> None:
