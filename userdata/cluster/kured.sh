@@ -49,9 +49,17 @@ read_lock() {
   [[ ! $lock =~ \"nodeID\":\"([-.a-z0-9]+)\" ]] || holder=${BASH_REMATCH[1]}
 }
 
-# write_lock: of two that write at the same time, the first one wins.
+# write_lock: of two that write at the same time, the first one wins. That of another script may be for a
+# longer drain.
 write_lock() {
   local seconds=$((HOLD_SECONDS + ${DRAIN_TIMEOUT:-600}))
+  [[ $holder != "$LOCK_OWNER" ]] || ! lock_lasts "$seconds" || return 0
   kube -n kured annotate daemonset kured --overwrite --resource-version="$version" \
     "$KURED_LOCK={\"nodeID\":\"$LOCK_OWNER\",\"created\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"TTL\":${seconds}000000000}" >/dev/null
+}
+
+# lock_lasts SECONDS: whether the lock holds for as long, or longer.
+lock_lasts() {
+  [[ $lock =~ \"created\":\"([-0-9TZ:]+)\".*\"TTL\":([0-9]+) ]] || return 1
+  (($(date -d "${BASH_REMATCH[1]}" +%s) + BASH_REMATCH[2] / 1000000000 >= $(date +%s) + $1))
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -42,10 +44,15 @@ def healthy(*lasts: int) -> str:
 LOCK = "weave.works/kured-node-lock"
 
 
-def kured(machine: Machine, holder: str = "", *, times: int = 0) -> None:
-    """Install kured, whose lock has this holder."""
-    lock = f'{{"nodeID":"{holder}","created":"2026-01-01T00:00:00Z","TTL":0}}' if holder else ""
-    machine.answer("get daemonset kured", f"41|{lock}", times=times)
+def kured(machine: Machine, holder: str = "", *, hours: int = 0, times: int = 0) -> None:
+    """Install kured, whose lock has this holder, for so many hours from now."""
+    lock = {
+        "nodeID": holder,
+        "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "TTL": hours * 3600 * 10**9,
+    }
+    text = json.dumps(lock, separators=(",", ":")) if holder else ""
+    machine.answer("get daemonset kured", f"41|{text}", times=times)
     machine.answer("get node demo-control-plane-0", "node/demo-control-plane-0")
 
 

@@ -727,6 +727,13 @@ def test_the_programs_own_lock_is_prolonged(make: Callable[..., Machine]) -> Non
     assert machine.called("annotate daemonset kured")
 
 
+def test_the_lock_of_a_longer_drain_is_not_shortened(make: Callable[..., Machine]) -> None:
+    machine = make()
+    kured(machine, "openstack-kubernetes", hours=7)
+    assert drain(machine).status == 0
+    assert not machine.called("annotate daemonset kured")
+
+
 def test_a_dead_node_does_not_wait_for_kured(make: Callable[..., Machine]) -> None:
     machine = make(PROVIDER_ID=SERVER)
     machine.answer("get node demo-worker-0", node("demo-worker-0", "Unknown", "silent"))
