@@ -233,6 +233,7 @@ def test_a_refused_copy_says_why_and_keeps_the_one_on_the_disk(
     assert result.status == 1
     assert "answers 403 SignatureDoesNotMatch: wrong key" in result.log
     assert "is on this disk, but not in the bucket backups" in result.log
+    assert len(machine.called("--upload-file")) == 1
     assert taken(machine)
     told = machine.read(METRICS)
     assert 'place="disk"' in told
@@ -308,8 +309,16 @@ def test_a_store_that_does_not_answer_is_asked_again(make: Callable[..., Machine
     assert len(machine.called("--upload-file")) == 3
 
 
+def test_an_outage_of_the_store_costs_no_copy(make: Callable[..., Machine]) -> None:
+    machine = make(bucket=True)
+    machine.answer("^curl .*--upload-file", "000", status=7, times=7)
+    assert take(machine).status == 0
+    assert 'place="bucket"' in machine.read(METRICS)
+
+
 def test_a_store_that_never_answers_is_named(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
+    machine.environment["BUCKET_TIMEOUT"] = "1"
     machine.answer("^curl .*--upload-file", "000", status=28, complains="timed out\n")
     result = take(machine)
     assert result.status == 1
@@ -521,6 +530,7 @@ def test_a_proof_that_is_at_work_keeps_its_folder(make: Callable[..., Machine]) 
 def test_a_time_that_was_half_written_spoils_no_metric(make: Callable[..., Machine]) -> None:
     machine = make(bucket=True)
     machine.place("var/lib/openstack-kubernetes/backup-bucket")
+    machine.environment["BUCKET_TIMEOUT"] = "0"
     machine.answer("^curl .*--upload-file", status=7)
     assert take(machine).status == 1
     samples = [line for line in machine.read(METRICS).splitlines() if not line.startswith("#")]

@@ -54,7 +54,7 @@ take() {
     return 0
   fi
   step "copy to the bucket $BUCKET_NAME"
-  put_into_bucket "$name" ||
+  copy_to_bucket "$name" ||
     die "$name is on this disk, but not in the bucket $BUCKET_NAME at $BUCKET_ENDPOINT: the reason is above"
   report bucket
   note bucket
@@ -91,6 +91,21 @@ snapshot() {
   mv -- "$BACKUPS/.new.$1" "$BACKUPS/$1"
   rm -f -- "$part"
   log "$1: $(stat -c %s -- "$BACKUPS/$1") bytes"
+}
+
+# copy_to_bucket NAME: most outages of a store are short, and the next snapshot may be a day away. One that
+# answers has decided.
+copy_to_bucket() {
+  local status
+  WAIT_PAUSE=${WAIT_PAUSE:-30} wait_for "${BUCKET_TIMEOUT:-900}" "the bucket $BUCKET_NAME" put_or_refused "$1" &&
+    ((status == 0))
+}
+
+# put_or_refused NAME: sets `status`.
+put_or_refused() {
+  status=0
+  put_into_bucket "$1" || status=$?
+  ((status != UNAVAILABLE))
 }
 
 # put_into_bucket NAME: encrypted, for whoever has the bucket has no other part of the cluster.

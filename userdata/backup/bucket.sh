@@ -6,6 +6,9 @@
 # Without the file there is none.
 # Names of objects consist of letters, digits and . _ - / only: nothing else is encoded.
 
+# The status of a request that the store has not decided.
+UNAVAILABLE=75
+
 # The sum that signs a request without a body.
 NO_BODY=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 
@@ -81,6 +84,7 @@ bucket_request() {
   message=$(tr -d '\n' <"$2" |
     sed -n 's:.*<Code>\([^<]*\)</Code>.*<Message>\([^<]*\)</Message>.*:\1\: \2:p')
   log "$BUCKET_ENDPOINT/$BUCKET_NAME answers ${status/000/nothing} ${message:-$(head -c 300 "$2")}"
+  [[ $status != 000 && $status != 5?? ]] || return "$UNAVAILABLE"
   return 1
 }
 
