@@ -342,6 +342,14 @@ class TestSettings:
         install(machine)
         assert not machine.called("restart")
 
+    def test_an_upgrade_pulls_by_new_mirrors(self, node: Callable[..., Machine]) -> None:
+        machine = node()
+        install(machine)
+        self.bring(machine, "containerd/certs.d/docker.io/hosts.toml", "proxy.env")
+        install(machine, "kubeadm")
+        assert machine.has(self.MIRROR)
+        assert machine.called("systemctl restart") == ["systemctl restart -- containerd.service"]
+
     def test_mirrors_need_no_restart(self, node: Callable[..., Machine]) -> None:
         machine = node()
         install(machine)

@@ -259,6 +259,32 @@ def test_a_kubelet_does_not_start_with_the_state_of_another_policy(worker: Machi
     assert worker.has("var/lib/kubelet/memory_manager_state")
 
 
+def test_a_kubelet_does_not_start_with_the_memory_of_other_reservations(worker: Machine) -> None:
+    joined(worker)
+    state = "var/lib/kubelet/memory_manager_state"
+    worker.place(state, '{"policyName":"Static"}')
+    settings = "memoryManagerPolicy: Static\\n"
+    write = "open(here + '/../root/var/lib/kubelet/config.yaml', 'w').write"
+    worker.answer("kubelet-config", does=f"{write}('{settings}reservedMemory: more\\n')")
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    worker.order("systemctl stop kubelet", "systemctl restart kubelet")
+    assert not worker.has(state)
+    # Nothing else has changed since.
+    worker.place(state, '{"policyName":"Static"}')
+    assert worker.run("worker/worker.sh", "configure").status == 0
+    assert worker.has(state)
+    assert not worker.called("systemctl stop kubelet")
+
+
+def test_a_lost_connection_leaves_no_kubelet_stopped(worker: Machine) -> None:
+    joined(worker)
+    worker.place("var/lib/kubelet/cpu_manager_state", '{"policyName":"static"}')
+    worker.answer("^systemctl is-active --quiet kubelet", status=3)
+    worker.answer("^systemctl restart kubelet", status=1)
+    assert worker.run("worker/worker.sh", "configure").status == 1
+    worker.order("systemctl stop kubelet", "systemctl start kubelet")
+
+
 def test_configure_waits_for_an_api_server_that_restarts(worker: Machine) -> None:
     joined(worker)
     worker.environment["RESTART_TIMEOUT"] = "20"

@@ -4,8 +4,8 @@
 
 STORED_SUM=openstack-kubernetes-configuration # annotation of the ConfigMap kubeadm-config
 
-# The manifests that worked, and the kubelet that did, while new ones are tried: the next run, which may
-# bring better ones, needs the API server.
+# The manifests that worked, what the API server reads and the kubelet that did, while new ones are tried:
+# the next run, which may bring better ones, needs the API server.
 LAST_MANIFESTS=$STATE_DIR/manifests
 MANIFEST_FILES=("${STATIC_PODS[@]/#/$MANIFESTS/}")
 MANIFEST_FILES=("${MANIFEST_FILES[@]/%/.yaml}")
@@ -108,7 +108,7 @@ answers_healthz() {
 
 keep_manifests() {
   local -a paths
-  mapfile -t paths < <(existing "${MANIFEST_FILES[@]}" "${KUBELET_FILES[@]}")
+  mapfile -t paths < <(existing "${MANIFEST_FILES[@]}" "${API_SERVER_FILES[@]}" "${KUBELET_FILES[@]}")
   rm -rf -- "$LAST_MANIFESTS" "$LAST_MANIFESTS.new"
   mkdir -- "$LAST_MANIFESTS.new"
   cp --preserve=mode -- "${paths[@]}" "$LAST_MANIFESTS.new"
@@ -130,11 +130,14 @@ put_manifests_back() {
     systemctl stop kubelet.service || return
     (stop_static_pods kube-apiserver etcd) || true # then the kubelet does it
   fi
-  for path in "${MANIFEST_FILES[@]}" "${KUBELET_FILES[@]}"; do
+  for path in "${MANIFEST_FILES[@]}" "${API_SERVER_FILES[@]}" "${KUBELET_FILES[@]}"; do
     last=$LAST_MANIFESTS/${path##*/}
     [[ ! -e $last ]] || copy_file "$last" "$path" "$(stat -c %a -- "$last")" || return
   done
-  ! changed "${KUBELET_FILES[@]}" || systemctl restart kubelet.service || return
+  if changed "${KUBELET_FILES[@]}"; then
+    forget_allocations changed
+    systemctl restart kubelet.service || return
+  fi
   rm -rf -- "$LAST_MANIFESTS"
 }
 

@@ -4,6 +4,8 @@
 # shellcheck disable=SC2034 # the files that come after this one use it
 PKI=$KUBERNETES_DIR/pki
 CLOUD=$KUBERNETES_DIR/cloud
+# What its manifest may name, and reads when it starts.
+API_SERVER_FILES=("$KUBERNETES_DIR"/{admission,audit-policy,authentication}.yaml)
 
 # Of a machine that is no member: the certificate authorities, what the API server reads, and the
 # programs that log in to the cloud.
@@ -45,20 +47,35 @@ copy_cloud_configs() {
 update_files() {
   step "files of the control plane"
   update_authorities
+  ! brings_new_files || [[ -d $LAST_MANIFESTS ]] || keep_manifests
   copy_plain_files
   update_encryption
   update_service_account_key
 }
 
-# The API server reads them when it starts. One that its manifest does not name yet is read when
-# kubeadm has written the next.
+# One that is refused would cost this API server.
+brings_new_files() {
+  local file
+  for file in "${API_SERVER_FILES[@]}"; do
+    ! is_named "$file" || cmp -s -- "$FOLDER/etc/${file##*/}" "$file" || return 0
+  done
+  return 1
+}
+
+# One that its manifest does not name yet is read when kubeadm has written the next.
 reread_files() {
   local file
-  for file in "$FOLDER"/etc/*; do
-    file=$KUBERNETES_DIR/${file##*/}
-    if changed "$file" && grep -qF -- "${file#"$ROOT"}" "$MANIFESTS/kube-apiserver.yaml"; then
-      restart_static_pods kube-apiserver
+  for file in "${API_SERVER_FILES[@]}"; do
+    if changed "$file" && is_named "$file"; then
+      step "the files that the API server reads"
+      try_manifests stop_static_pods kube-apiserver
       return
     fi
   done
+  rm -rf -- "$LAST_MANIFESTS"
+}
+
+# is_named FILE: by the API server's manifest.
+is_named() {
+  grep -qF -- "${1#"$ROOT"}" "$MANIFESTS/kube-apiserver.yaml"
 }

@@ -41,7 +41,7 @@ upgrade() {
     save_etcd
   fi
   step "what the kubelet reads"
-  keep_manifests
+  [[ -d $LAST_MANIFESTS ]] || keep_manifests
   # Settings that the new kubelet does not know any more may go in the same update.
   run kubeadm init phase upload-config kubelet --config "$config" ||
     die "kubeadm could not store the kubelet's configuration in the cluster: the reason is above"
@@ -52,13 +52,19 @@ upgrade() {
   step "the kubelet and the static pods at $KUBERNETES_VERSION"
   bash "$HERE/install/install.sh" programs || die "install.sh programs failed"
   write_file "$UPGRADE" 0644 "$KUBERNETES_VERSION"
-  try_manifests while_etcd_is_down write_manifests "$config"
+  try_manifests while_etcd_is_down write_new_set "$config"
   step "add-ons of $KUBERNETES_VERSION"
   wait_until_reported
   run kubeadm upgrade "${how[@]}" --skip-phases=preflight,control-plane ||
     die "kubeadm upgrade ${how[0]} failed" kubelet.service
   remove_kubeadm_copies
   rm -f -- "$UPGRADE"
+}
+
+# write_new_set CONFIG: for the kubelet that starts next, whose configuration is new as well.
+write_new_set() {
+  write_manifests "$1"
+  forget_allocations changed
 }
 
 own_node_is_ready() {

@@ -3,7 +3,7 @@
 #
 #   install.sh kubectl    a gateway: HAProxy, keepalived, kubectl, and node-exporter if METRICS is `true`
 #   install.sh metrics    node-exporter alone (for an image)
-#   install.sh kubeadm    kubeadm alone (before an upgrade)
+#   install.sh kubeadm    kubeadm alone, and containerd's settings (before an upgrade)
 #   install.sh programs   kubeadm, kubelet and kubectl; the caller restarts the kubelet
 #   install.sh all        a node: containerd, kubelet, kubeadm, kubectl, HAProxy, kernel settings
 #   install.sh updates    the security updates of the distribution, now
@@ -74,6 +74,8 @@ case $VERB in
   kubeadm)
     want_programs kubeadm
     import_images
+    # kubeadm pulls what is missing, perhaps by new mirrors or a new proxy.
+    configure_containerd
     ;;
   programs) want_programs kubeadm kubelet kubectl ;;
   all) node ;;

@@ -42,7 +42,7 @@ want_repository() {
   list=$ROOT/etc/apt/sources.list.d/openstack-kubernetes-$1.list
   want_packages ca-certificates curl
   mkdir -p -- "${key%/*}"
-  if with_proxy run curl -fsSL --retry 5 --retry-connrefused -o "$key.new" "$2"; then
+  if with_proxy run curl -fsSL --connect-timeout 10 --max-time 60 --retry 5 --retry-connrefused -o "$key.new" "$2"; then
     put_in_place "$key.new" "$key" 0644
   elif [[ -s $key ]]; then
     log "cannot download the signing key $2: trying the one that is here"

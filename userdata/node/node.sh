@@ -96,18 +96,20 @@ refresh_kubelet_config() {
     die "the kubelet's configuration could not be read from the cluster" kubelet.service
   remove_kubeadm_copies
   hide_kubelet_config
-  forget_other_policies
-  if [[ $(sha256sum <"$config") != "$before" ]] || ! systemctl is-active --quiet kubelet.service; then
+  if [[ $(sha256sum <"$config") != "$before" ]]; then
+    forget_allocations changed
     restart_kubelet
   else
-    wait_for_kubelet
+    forget_allocations
+    if systemctl is-active --quiet kubelet.service; then wait_for_kubelet; else restart_kubelet; fi
   fi
   rm -f -- "$pending"
 }
 
-# The kubelet does not start with the state of another policy. A pod keeps the processors and the memory
-# that it has; the next one gets its share by the new policy.
-forget_other_policies() {
+# forget_allocations [changed]: the kubelet does not start with the state of another policy, nor, by the
+# memory manager's Static, with that of other reservations, which a changed configuration may have. A pod
+# keeps the processors and the memory that it has; the next one gets its share by the new settings.
+forget_allocations() {
   local manager state policy
   for manager in cpu memory; do
     state=$ROOT/var/lib/kubelet/${manager}_manager_state
@@ -115,8 +117,10 @@ forget_other_policies() {
     policy=${policy:-none}
     [[ -e $state ]] || continue
     # The memory manager's None has a capital letter.
-    ! grep -qi "\"policyName\":\"$policy\"" "$state" || continue
-    log "the policy of the $manager manager is $policy now"
+    [[ $manager/$policy/${1:-} == memory/Static/changed ]] ||
+      ! grep -qi "\"policyName\":\"$policy\"" "$state" || continue
+    log "the $manager manager begins again, by the policy $policy"
+    at_exit 'systemctl start kubelet.service'
     systemctl stop kubelet.service || die "the kubelet does not stop" kubelet.service
     rm -f -- "$state"
   done

@@ -54,6 +54,8 @@ configure() {
     configure_api_proxy
   fi
   install_scripts
+  # A power cut would leave new files empty, and no later run would write them again.
+  sync --file-system -- "$CONF_DIR"
   log "configured"
 }
 
@@ -82,6 +84,7 @@ upgrade() {
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
   run kubeadm upgrade node ${flags[@]+"${flags[@]}"} || die "kubeadm upgrade node failed" kubelet.service
   install_programs
+  forget_allocations changed
   # After an interrupted upgrade the old process may still run.
   systemctl restart kubelet.service || die "the kubelet does not start" kubelet.service
   refresh_kubelet_config

@@ -62,7 +62,12 @@ def make(make_machine: Callable[[Mapping[str, str]], Machine]) -> Callable[..., 
             }
         )
         made.environment["READY_TIMEOUT"] = "1"
-        for name in ("kubeconfig", "kubeadm-init.yaml", "kubeadm-join.yaml", "etc/audit.yaml"):
+        for name in (
+            "kubeconfig",
+            "kubeadm-init.yaml",
+            "kubeadm-join.yaml",
+            "etc/audit-policy.yaml",
+        ):
             made.write(name, f"{name}\n")
         made.write("encryption.yaml", encryption_configuration(["c2VjcmV0"], encrypt=True))
         for name in ("ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key"):
@@ -92,7 +97,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
     machine.place(f"{STATE}/member", "demo\n")
     machine.place(KUBELET, f"{version}\n")
     machine.place("etc/kubernetes/kubelet.conf")
-    machine.place("etc/kubernetes/audit.yaml", "etc/audit.yaml\n")
+    machine.place("etc/kubernetes/audit-policy.yaml", "etc/audit-policy.yaml\n")
     for name in ("ca.crt", "apiserver.crt", "apiserver.key"):
         machine.place(f"etc/kubernetes/pki/{name}", CA)
     for pod in STATIC_PODS:
@@ -101,7 +106,7 @@ def member(machine: Machine, version: str = "v1.36.3") -> Machine:
             f"etc/kubernetes/manifests/{pod}.yaml",
             "    - --initial-cluster=one,two\n    - --initial-cluster-state=existing\n" + image
             if pod == "etcd"
-            else f"{image}    path: /etc/kubernetes/audit.yaml\n",
+            else f"{image}    path: /etc/kubernetes/audit-policy.yaml\n",
         )
     machine.answer(
         "get node demo-control-plane-0", f"demo-control-plane-0||||{MINE}|v1.36.3|||True|ready"
@@ -144,7 +149,7 @@ NEW_MANIFESTS = """
 for pod in ("apiserver", "controller-manager", "scheduler"):
     with open(f"{here}/../root/etc/kubernetes/manifests/kube-{pod}.yaml", "w") as manifest:
         manifest.write(
-            f"    image: k8s/kube-{pod}:v1.36.3\\n    path: /etc/kubernetes/audit.yaml\\n"
+            f"    image: k8s/kube-{pod}:v1.36.3\\n    path: /etc/kubernetes/audit-policy.yaml\\n"
         )
 """
 

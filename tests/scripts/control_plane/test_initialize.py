@@ -86,7 +86,7 @@ def test_the_certificate_authorities_are_in_place_before(make: Callable[..., Mac
     pki = machine.root / "etc/kubernetes/pki"
     assert (pki / "ca.key").stat().st_mode & 0o777 == 0o600
     assert (pki / "ca.crt").stat().st_mode & 0o777 == 0o644
-    assert (machine.root / "etc/kubernetes/audit.yaml").stat().st_mode & 0o777 == 0o600
+    assert (machine.root / "etc/kubernetes/audit-policy.yaml").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("joined", [False, True])

@@ -238,7 +238,7 @@ def test_a_changed_audit_policy_is_read_also_when_the_run_is_interrupted(
     make: Callable[..., Machine],
 ) -> None:
     machine = member(make())
-    machine.write("etc/audit.yaml", "other\n")
+    machine.write("etc/audit-policy.yaml", "other\n")
     machine.answer(
         "^crictl ps", does="rule['prints'] = str(len(open(here + '/calls').readlines()))"
     )
@@ -263,11 +263,41 @@ def test_a_failed_certificate_leaves_the_old_one(make: Callable[..., Machine]) -
 def test_a_changed_audit_policy_restarts_the_api_server_alone(make: Callable[..., Machine]) -> None:
     machine = member(make())
     configure(machine)
-    machine.write("etc/audit.yaml", "stricter\n")
+    machine.write("etc/audit-policy.yaml", "stricter\n")
     machine.answer("^crictl ps", "new\n")
-    machine.answer("^crictl ps", "old\n", times=1)
+    machine.answer("^crictl ps .*kube-apiserver", "old\n", times=2)
     assert configure(machine).status == 0
     assert machine.called("crictl stop") == ["crictl stop --timeout 10 old"]
+
+
+def test_an_api_server_that_refuses_a_file_gets_the_last_one_back(
+    make: Callable[..., Machine],
+) -> None:
+    machine = member(make())
+    machine.write("etc/audit-policy.yaml", "refused\n")
+    policy = "etc/kubernetes/audit-policy.yaml"
+    before = machine.read(policy)
+    machine.environment["RESTART_TIMEOUT"] = "600"
+    machine.answer("^crictl ps", "1\n")
+    machine.answer(
+        "^crictl ps .*Exited",
+        does="rule['prints'] = f'{len(open(here + \"/calls\").readlines())}\\nthe one before\\n'",
+    )
+    machine.answer("^crictl logs", "Error: failed to parse the audit policy\n")
+    machine.answer("^crictl stop", does="open(here + '/stopped', 'w')")
+    machine.answer(
+        "^curl .*10.8.0.21:6443/readyz",
+        does="rule['status'] = 7 * os.path.exists(here + '/stopped')",
+    )
+    result = configure(machine)
+    assert result.status == 1
+    assert "it last said: Error: failed to parse the audit policy" in result.log
+    assert machine.read(policy) == before
+    # One that it takes comes with the next run.
+    machine.write("etc/audit-policy.yaml", "better\n")
+    machine.answer("^curl .*10.8.0.21:6443/readyz")
+    assert configure(machine).status == 0
+    assert machine.read(policy) == "better\n"
 
 
 def test_the_api_server_is_not_restarted_for_a_file_that_it_does_not_know(

@@ -245,6 +245,21 @@ def test_a_file_that_the_new_manifests_name_is_there_before_the_upgrade(
     assert result.status == 0, result
 
 
+def test_the_new_kubelet_does_not_find_the_state_of_another_policy(
+    make: Callable[..., Machine],
+) -> None:
+    machine = before_upgrade(make())
+    state = "var/lib/kubelet/cpu_manager_state"
+    machine.place(state, '{"policyName":"none"}')
+    machine.answer(
+        "^kubeadm upgrade apply",
+        does=f"open(here + '/../root/{CONFIG}', 'w').write('cpuManagerPolicy: static\\n')",
+    )
+    machine.answer(KUBELET_STARTS, does=f"assert not os.path.exists(here + '/../root/{state}')")
+    result = configure(machine)
+    assert result.status == 0, result
+
+
 def test_there_is_no_way_back(make: Callable[..., Machine]) -> None:
     result = configure(member(make(), "v1.37.0"))
     assert "Kubernetes cannot go back to v1.36.3" in result.log
