@@ -275,8 +275,11 @@ def test_a_rule_waits_for_every_key_that_it_reads() -> None:
             "must include 30070, to which gateways forward; remove it",
         ),
         (
-            {"apiServer": {"extraArgs": {"service-node-port-range": "10000-31000"}}},
-            "must not include ports of the nodes themselves: 10248, 10249, 10250, 10257, 10259",
+            {"apiServer": {"extraArgs": {"service-node-port-range": "9000-31000"}}},
+            (
+                "must not include ports of the nodes themselves: "
+                "9100, 10248, 10249, 10250, 10257, 10259"
+            ),
         ),
         (
             {"apiServer": {"extraArgs": {"service-node-port-range": "32000-31000"}}},
