@@ -38,7 +38,7 @@ try_manifests() {
     manifest[$pod]=$(sha256sum <"$MANIFESTS/$pod.yaml")
     container[$pod]=$(container_of "$pod")
   done
-  [[ -d $LAST_MANIFESTS ]] || keep_manifests
+  keep_manifests
   "$@"
   for pod in "${STATIC_PODS[@]}"; do
     [[ $(sha256sum <"$MANIFESTS/$pod.yaml") != "${manifest[$pod]}" ]] || container[$pod]=''
@@ -106,10 +106,12 @@ answers_healthz() {
     "https://127.0.0.1:$1/healthz"
 }
 
+# keep_manifests: until they are back or the new ones are in force, what was kept first is what worked.
 keep_manifests() {
   local -a paths
+  [[ ! -d $LAST_MANIFESTS ]] || return 0
   mapfile -t paths < <(existing "${MANIFEST_FILES[@]}" "${API_SERVER_FILES[@]}" "${KUBELET_FILES[@]}")
-  rm -rf -- "$LAST_MANIFESTS" "$LAST_MANIFESTS.new"
+  rm -rf -- "$LAST_MANIFESTS.new"
   mkdir -- "$LAST_MANIFESTS.new"
   cp --preserve=mode -- "${paths[@]}" "$LAST_MANIFESTS.new"
   # A power cut would leave the copies empty.

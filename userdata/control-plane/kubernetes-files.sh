@@ -47,7 +47,7 @@ copy_cloud_configs() {
 update_files() {
   step "files of the control plane"
   update_authorities
-  ! brings_new_files || [[ -d $LAST_MANIFESTS ]] || keep_manifests
+  ! brings_new_files || keep_manifests
   copy_plain_files
   update_encryption
   update_service_account_key

@@ -41,7 +41,7 @@ upgrade() {
     save_etcd
   fi
   step "what the kubelet reads"
-  [[ -d $LAST_MANIFESTS ]] || keep_manifests
+  keep_manifests
   # Settings that the new kubelet does not know any more may go in the same update.
   run kubeadm init phase upload-config kubelet --config "$config" ||
     die "kubeadm could not store the kubelet's configuration in the cluster: the reason is above"
