@@ -137,6 +137,10 @@ lab-rotations: lab-cloud ## Replace all keys and certificates of running cluster
 lab-kills: lab-cloud ## Kill fifty updates of a cluster at random times; SEED=... repeats those of a run (root).
 	$(BIN)/pytest -v -s tests/lab/test_many_kills.py
 
+.PHONY: lab-changes
+lab-changes: lab-cloud ## Change two things at once in random pairs, ROUNDS=8 SEED=... (root).
+	$(BIN)/pytest -v -s tests/lab/test_two_changes.py
+
 .PHONY: lab-soak
 lab-soak: lab-cloud ## Two hours of random faults, MINUTES=120 SEED=...; writes docs/soak.md (root).
 	$(BIN)/pytest -v -s tests/lab/test_soak.py

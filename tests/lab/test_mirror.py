@@ -189,6 +189,21 @@ def test_a_chart_that_the_mirror_lacks_is_refused_before_anything_changes(
     assert cluster.up() == {}
 
 
+def test_a_cluster_leaves_its_mirror(cluster: Cluster, addons: dict[str, Any]) -> None:
+    # The node image has the images of the others under their own names.
+    mirrored = ("imageRegistry", *extras())
+    cluster.up(addons={key: value for key, value in addons.items() if key not in mirrored})
+    # The last pods of before may be ending.
+    until(
+        lambda: not [each for each in images(cluster) if each.startswith(REGISTRY)],
+        "pods without images of the mirror",
+        120,
+    )
+    cluster.wait_for_pods(300)
+    assert cluster.nodes() == {"mirror-control-plane-0": True, "mirror-worker-0": True}
+    assert cluster.up() == {}
+
+
 def test_destroy_leaves_the_project_empty(cluster: Cluster) -> None:
     cluster.destroy()
     assert left_in_project() == {}

@@ -10,10 +10,15 @@ configure_coredns() {
 }
 
 place_coredns() {
-  local image text
-  image=$(kube -n kube-system get deployment coredns --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}') || return
+  local image moved text
+  image=$(image_of deployment coredns) || return
   # Where it is missing something else resolves names.
   [[ -n $image ]] || return 0
+  moved=$(moved_image "$image") || return
+  if [[ -n $moved ]]; then
+    kube -n kube-system set image deployment coredns coredns="$moved" >/dev/null || return
+    image=$moved
+  fi
   text=$(render "$FILES/coredns-patch.json" COREDNS_REPLICAS) || return
   kube -n kube-system patch deployment coredns --patch "$text" >/dev/null || return
   kube apply -f - >/dev/null <"$FILES/coredns-budget.yaml" || return

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The configuration of kube-proxy. Sourced, never run.
 
-# configure_kube_proxy CONFIG: only its settings. The upgrade changes the version of its pods, with
-# the last control plane, which comes here too.
+# configure_kube_proxy CONFIG: its settings, and the registry of its image. The upgrade changes the
+# version of its pods, with the last control plane, which comes here too.
 configure_kube_proxy() {
   local new pending=$STATE_DIR/kube-proxy
   step "kube-proxy"
@@ -19,20 +19,25 @@ configure_kube_proxy() {
 
 # Empty where a network add-on replaces kube-proxy.
 kube_proxy_image() {
-  kube -n kube-system get daemonset kube-proxy --ignore-not-found -o jsonpath='{.spec.template.spec.containers[0].image}'
+  image_of daemonset kube-proxy
 }
 
 # store_kube_proxy CONFIGMAP: the file `pending` says that its pods have yet to restart.
 store_kube_proxy() {
-  local image before after
+  local image moved before after
   image=$(kube_proxy_image) || return
   [[ $image == *":$KUBERNETES_VERSION"* ]] || return 0
   before=$(kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}') || return
   after=$(kube replace --dry-run=server -o jsonpath='{.data}' -f - <<<"$1") || return
-  [[ $after != "$before" || -e $pending ]] || return 0
+  moved=$(moved_image "$image") || return
+  [[ $after != "$before" || -n $moved || -e $pending ]] || return 0
   : >"$pending"
   kube replace -f - >/dev/null <<<"$1" || return
-  kube -n kube-system rollout restart daemonset kube-proxy >/dev/null
+  if [[ -n $moved ]]; then
+    kube -n kube-system set image daemonset kube-proxy kube-proxy="$moved" >/dev/null
+  else
+    kube -n kube-system rollout restart daemonset kube-proxy >/dev/null
+  fi
 }
 
 # Its pods restart one after the other: when the second one does, the first one is healthy.

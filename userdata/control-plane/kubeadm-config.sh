@@ -19,6 +19,7 @@ configure_kubeadm() {
   step "kubeadm's configuration has changed"
   # Should this fail half-way, whatever is set next is a change, also what was in force before.
   rm -f -- "$STATE_DIR/kubeadm-init.sha256"
+  require_images
   reissue_api_server_certificate "$config"
   try_manifests write_manifests "$config"
   # Not before it has worked here: control planes that join start with what is stored. A new kubelet

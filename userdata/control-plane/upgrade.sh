@@ -31,6 +31,7 @@ upgrade() {
   wait_for "${READY_TIMEOUT:-300}" "the Node $NODE_NAME to be Ready" own_node_is_ready ||
     die "the Node $NODE_NAME is not Ready, and its API server runs $running: run again when it is Ready" kubelet.service
   bash "$HERE/install/install.sh" kubeadm || die "install.sh kubeadm failed"
+  require_images
   cluster=$(kube -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' |
     sed -n 's/^kubernetesVersion: *//p') || die "kubeadm's configuration in the cluster could not be read"
   if [[ $cluster == "$KUBERNETES_VERSION" ]]; then
@@ -45,7 +46,8 @@ upgrade() {
   # Settings that the new kubelet does not know any more may go in the same update.
   run kubeadm init phase upload-config kubelet --config "$config" ||
     die "kubeadm could not store the kubelet's configuration in the cluster: the reason is above"
-  run kubeadm upgrade "${how[@]}" ${flags[@]+"${flags[@]}"} --skip-phases="control-plane,$after" ||
+  # kubeadm would take the images from the registry that the cluster has stored, which may be gone.
+  run kubeadm upgrade "${how[@]}" ${flags[@]+"${flags[@]}"} --ignore-preflight-errors=ImagePull --skip-phases="control-plane,$after" ||
     die "kubeadm upgrade ${how[0]} failed" kubelet.service
   wait_for "${READY_TIMEOUT:-300}" "the other control planes" others_are_well ||
     die "$obstacle: this control plane must not restart now"

@@ -79,6 +79,19 @@ def test_no_kube_proxy_and_one_that_is_not_upgraded_yet_are_left_alone(
     assert not machine.called("replace")
 
 
+def test_another_registry_reaches_kube_proxy(make: Callable[..., Machine]) -> None:
+    machine = with_kube_proxy(make())
+    new = "r.example/m/kube-proxy:v1.36.3"
+    machine.answer("^kubeadm config images list", f"r.example/m/pause:3.10\n{new}\n")
+    machine.answer("get daemonset kube-proxy -o jsonpath", "5|5|1|1")
+    result = configure(machine)
+    assert result.status == 1
+    assert "kube-proxy does not start with its new configuration" in result.log
+    assert machine.called(f"set image daemonset kube-proxy kube-proxy={new}")
+    # With the image, the pods have restarted already.
+    assert not machine.called("rollout restart")
+
+
 def with_coredns(machine: Machine) -> Machine:
     machine.answer("get deployment coredns", "r.example/coredns:v1.14.2")
     return machine
@@ -122,6 +135,27 @@ def test_each_coredns_runs_on_another_machine_and_one_on_every_node(
             ],
         }
     assert budget["maxUnavailable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "moved"),
+    [
+        ("mirror.example/m/coredns:v1.14.2", True),
+        # Another version comes with an upgrade.
+        ("mirror.example/m/coredns:v1.15.0", False),
+        ("r.example/coredns:v1.14.2", False),
+    ],
+)
+def test_another_registry_reaches_coredns_on_every_node_too(
+    make: Callable[..., Machine], listed: str, moved: bool
+) -> None:
+    machine = with_coredns(member(make(COREDNS_REPLICAS="2", NODE_DNS="true")))
+    machine.answer("^kubeadm config images list", f"{listed}\n")
+    assert configure(machine).status == 0
+    assert bool(machine.called(f"set image deployment coredns coredns={listed}")) is moved
+    pods = applied(machine)["DaemonSet"]["spec"]["template"]
+    image = listed if moved else "r.example/coredns:v1.14.2"
+    assert pods["spec"]["containers"][0]["image"] == image
 
 
 def test_coredns_is_placed_again_after_kubeadm_has_written_its_own(

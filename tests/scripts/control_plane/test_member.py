@@ -105,6 +105,22 @@ def test_a_changed_configuration_is_stored_and_made_into_manifests(
     assert not machine.called("init phase")
 
 
+def test_an_image_that_cannot_be_pulled_leaves_the_control_plane_as_it_is(
+    make: Callable[..., Machine],
+) -> None:
+    machine = with_kube_proxy(make())
+    machine.answer("^kubeadm config images list", "r.example/kube-scheduler:v1.36.3\n")
+    machine.answer("^crictl inspecti", status=1)
+    machine.answer("^crictl pull", status=1, times=1)
+    result = configure(machine)
+    assert result.status == 1
+    assert "r.example/kube-scheduler:v1.36.3 could not be pulled" in result.log
+    assert not machine.called("kubeadm init")
+    # The next run begins again.
+    assert configure(machine).status == 0
+    machine.order("crictl pull r.example/kube-scheduler", "kubeadm init phase control-plane all")
+
+
 POD_MANIFEST = "etc/kubernetes/manifests/kube-{}.yaml"
 # A manifest as kubeadm writes it, with an argument that the program does not know.
 BAD_MANIFEST = (

@@ -64,7 +64,7 @@ def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> Non
         "kubeadm init phase upload-config kubelet",
         "kubeadm upgrade apply --yes v1.36.3 --ignore-preflight-errors=Swap "
         # Without a last part, no one would end the automatic approval of certificates.
-        "--skip-phases=control-plane,upload-config,bootstrap-token,addon",
+        "--ignore-preflight-errors=ImagePull --skip-phases=control-plane,upload-config,bootstrap-token,addon",
         "fake-install programs", "kubeadm init phase control-plane all", "get pod kube-apiserver",
         f"kubeadm upgrade apply --yes v1.36.3 {LAST_PART}", END_OF_AUTO_APPROVAL,
     )  # fmt: skip
@@ -76,11 +76,40 @@ def test_the_next_one_upgrades_itself(make: Callable[..., Machine]) -> None:
     result = configure(machine)
     assert result.status == 0, result
     machine.order(
-        "kubeadm upgrade node --ignore-preflight-errors=Swap --skip-phases=control-plane,addon",
+        "kubeadm upgrade node --ignore-preflight-errors=Swap --ignore-preflight-errors=ImagePull "
+        "--skip-phases=control-plane,addon",
         "kubeadm init phase control-plane all", f"kubeadm upgrade node {LAST_PART}",
     )  # fmt: skip
     assert not machine.called("upgrade apply")
     assert not machine.called(f"systemctl start {BACKUP}")
+
+
+def test_images_of_another_registry_are_pulled_before_anything_stops(
+    make: Callable[..., Machine],
+) -> None:
+    machine = before_upgrade(make())
+    new = "r.example/kube-apiserver:v1.36.3"
+    machine.answer("^kubeadm config images list", f"{new}\nr.example/pause:3.10\n")
+    machine.answer("^crictl inspecti", status=1)
+    assert configure(machine).status == 0
+    machine.order("fake-install kubeadm", f"crictl pull {new}", "kubeadm upgrade", "systemctl stop")
+    # A node gets the others when its pods need them.
+    assert not machine.called("crictl pull r.example/pause")
+
+
+def test_an_image_that_cannot_be_pulled_stops_an_upgrade_before_it_begins(
+    make: Callable[..., Machine],
+) -> None:
+    machine = before_upgrade(make())
+    machine.answer("^kubeadm config images list", "r.example/etcd:3\n")
+    machine.answer("^crictl inspecti", status=1)
+    machine.answer("^crictl pull", status=1, complains="no such host\n")
+    result = configure(machine)
+    assert result.status == 1
+    assert "r.example/etcd:3 could not be pulled" in result.log
+    assert "no such host" in result.log
+    assert not machine.called("kubeadm upgrade")
+    assert not machine.called("systemctl stop")
 
 
 def test_the_kubelet_and_the_static_pods_change_at_the_same_time(
