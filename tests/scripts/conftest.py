@@ -273,6 +273,7 @@ class Machine:
                 "OWN_API_TIMEOUT": "0",
                 "NODE_TIMEOUT": "2",
                 "BUCKET_PAUSE": "0",
+                "ETCD_TIMEOUT": "0",
                 **self.environment,
             },
         )  # fmt: skip

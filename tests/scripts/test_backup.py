@@ -136,6 +136,15 @@ def test_a_failed_snapshot_leaves_nothing(make: Callable[..., Machine]) -> None:
     assert not list((machine.root / BACKUPS).iterdir())
 
 
+def test_an_etcd_that_restarts_is_waited_for(make: Callable[..., Machine]) -> None:
+    machine = make()
+    machine.environment["ETCD_TIMEOUT"] = "20"
+    machine.answer("^crictl exec .*--count-only", status=1, times=1)
+    machine.answer("^crictl ps", "", times=1)
+    assert take(machine).status == 0
+    assert len(taken(machine)) == 1
+
+
 def test_the_snapshot_of_a_member_without_majority_does_not_count_as_new(
     make: Callable[..., Machine],
 ) -> None:

@@ -35,7 +35,7 @@ source "$HERE/backup/proof.sh"
 
 take() {
   local etcd name
-  find_etcd
+  await_etcd
   install -d -m 0700 -- "$BACKUPS"
   name=$(date -u +%Y%m%dT%H%M%SZ)-$NODE_NAME.db.gz
   # What an interrupted run and a higher backup.keep have left takes the room that is needed.
@@ -59,6 +59,17 @@ take() {
   report bucket
   note bucket
   prune_bucket
+}
+
+# await_etcd: sets `etcd`. One that restarts now, such as in a change of its control plane, is back soon,
+# and the next run may be a day away.
+await_etcd() {
+  wait_for "${ETCD_TIMEOUT:-300}" "etcd" etcd_answers || true # what comes next says why
+  find_etcd
+}
+
+etcd_answers() {
+  etcd=$(container_of etcd) && [[ -n $etcd ]] && etcdctl_in "$etcd" "${COUNT_KEYS[@]}" >/dev/null 2>&1
 }
 
 # A snapshot is as large as the database, and etcd must never find its disk full. The compressed copy

@@ -69,7 +69,7 @@ unpack_newest() {
 # here. They run outside of it: the kubelet deletes every pod that it does not know.
 find_programs() {
   local etcd process
-  find_etcd
+  await_etcd
   process=$(crictl inspect --output go-template --template '{{.info.pid}}' "$etcd") ||
     die "crictl does not answer" containerd.service
   programs=$ROOT/proc/$process/root/usr/local/bin
