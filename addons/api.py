@@ -48,7 +48,7 @@ async def _answering(kubeconfig: str) -> str:
                 f"{silent}: the add-ons were not touched; check the gateways and the control "
                 "planes, then run the update again"
             ) from None
-        pulumi.warn(
+        pulumi.log.warn(
             f"{silent}: this preview cannot tell what happens to the add-ons; none of them is "
             "deleted, whatever is shown here"
         )

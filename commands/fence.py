@@ -61,6 +61,7 @@ class DeadNode:
         self._path = f"/api/v1/nodes/{name}"
         self._uid: str | None = None
 
+    @patiently
     def taints(self) -> list[Mapping[str, str]] | None:
         """The taints of its Node; None if the Node is gone or belongs to another server by now."""
         node = self._read()
@@ -115,7 +116,6 @@ class DeadNode:
         if answer.status_code not in (httpx.codes.NOT_FOUND, httpx.codes.CONFLICT):
             answer.raise_for_status()
 
-    @patiently
     def _read(self) -> dict[str, Any] | None:
         answer = self._api.get(self._path)
         if answer.status_code == httpx.codes.NOT_FOUND:

@@ -24,6 +24,10 @@ from config.proxy import proxy_for
 PATIENCE = 30
 
 _AUTHORITY = "certificate-authority-data"
+_NO_CERTIFICATES = (
+    "the current context has no server with a CA, or no user with a client certificate: use the "
+    "output `kubeconfig` of the stack"
+)
 
 patiently = while_raising(httpx.HTTPError, PATIENCE, pause=2).wraps
 """Repeats requests to the API that fail."""
@@ -63,10 +67,7 @@ class Administrator:
                 key=b64decode(user["client-key-data"]).decode(),
             )
         except (yaml.YAMLError, LookupError, TypeError, ValueError):
-            raise KubeconfigError(
-                "the current context has no server with a CA, or no user with a client "
-                "certificate: use the output `kubeconfig` of the stack"
-            ) from None
+            raise KubeconfigError(_NO_CERTIFICATES) from None
 
     @staticmethod
     def of_file(file: Path) -> Administrator:
@@ -75,13 +76,20 @@ class Administrator:
         return Administrator.of(file.read_text(encoding="utf-8", errors="replace"))
 
     def client(self) -> httpx.Client:
-        """A client of the API with this certificate."""
+        """A client of the API with this certificate.
+
+        Raises:
+            KubeconfigError: the CA, the certificate or the key is not one.
+        """
         server = self.cluster["server"]
-        tls = ssl.create_default_context(cadata=self.authority)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "client.pem")
-            write_private(file, self.certificate + self.key)
-            tls.load_cert_chain(file)
+        try:
+            tls = ssl.create_default_context(cadata=self.authority)
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "client.pem")
+                write_private(file, self.certificate + self.key)
+                tls.load_cert_chain(file)
+        except ssl.SSLError:
+            raise KubeconfigError(_NO_CERTIFICATES) from None
         return httpx.Client(
             base_url=server, verify=tls, proxy=proxy_for(server), trust_env=False, timeout=20
         )

@@ -285,8 +285,8 @@ def _flat(
 
 def _gateway_addresses(cluster: Cluster) -> Mapping[str, str]:
     return {
-        cluster.machine_name("gateway", index): str(cluster.addresses.gateways[index])
-        for index in range(cluster.gateway_count)
+        cluster.machine_name("gateway", index): str(address)
+        for index, address in enumerate(cluster.gateway_addresses)
     }
 
 

@@ -64,7 +64,7 @@ def pki_files(pki: Pki) -> dict[str, pulumi.Input[str]]:
 
 def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]:
     """The files that the API server reads in /etc/kubernetes, most of them below `etc/`."""
-    files: dict[str, pulumi.Input[str]] = {
+    return {
         "encryption.yaml": pulumi.Output.all(*pki.encryption_keys).apply(
             lambda keys: api_server_files.encryption_configuration(
                 keys, encrypt=cluster.encryption_at_rest
@@ -72,10 +72,10 @@ def kubernetes_files(cluster: Cluster, pki: Pki) -> dict[str, pulumi.Input[str]]
         ),
         "etc/authentication.yaml": api_server_files.authentication_configuration(cluster.oidc),
         "etc/admission.yaml": api_server_files.admission_configuration(cluster.pod_security),
+        # Also without an audit log: the first machine that joins after it was switched off begins
+        # with the arguments that the cluster has stored.
+        "etc/audit-policy.yaml": api_server_files.audit_policy(cluster.audit_log.policy),
     }
-    if cluster.audit_log.enabled:
-        files["etc/audit-policy.yaml"] = api_server_files.audit_policy(cluster.audit_log.policy)
-    return files
 
 
 def cloud_config_files(configs: Mapping[str, CloudConfig]) -> dict[str, pulumi.Input[str]]:

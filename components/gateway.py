@@ -199,8 +199,7 @@ class Gateway(pulumi.ComponentResource):
     def _files(self, index: int) -> dict[str, pulumi.Input[str]]:
         """The computed settings of one gateway, and the public CA certificate."""
         cluster = self._context.cluster
-        places = cluster.addresses.gateways
-        gateways = places[: cluster.gateway_count]
+        gateways = cluster.gateway_addresses
         variables: dict[str, str | int | bool] = {
             **self._context.variables,
             **reboot_variables(cluster.addons.kured),
@@ -211,7 +210,7 @@ class Gateway(pulumi.ComponentResource):
             "VRRP_ID": int(cluster.addresses.vip) % 254 + 1,
             "GATEWAY_ADDRESSES": " ".join(map(str, gateways)),
             "PEERS": " ".join(str(each) for each in gateways if each != gateways[index]),
-            "GATEWAY_PLACES": " ".join(map(str, places)),
+            "GATEWAY_PLACES": " ".join(map(str, cluster.addresses.gateways)),
             "INGRESS_PROXY_PROTOCOL": cluster.addons.ingress.enabled,
             "METRICS": cluster.addons.monitoring.enabled,
         }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config import ports, shutdown
+from components.kubelet import kubelet_configuration
+from config import ports
 from config.kubernetes_yaml import dump
 from config.merge import merge
 from config.models.cluster import Cluster
@@ -19,6 +20,21 @@ LOOPBACK = "127.0.0.1"
 _ENCRYPTION_FOLDER = "/etc/kubernetes/encryption"
 
 Document = dict[str, Any]
+
+_AUDIT_LOG: Document = {
+    "name": "audit-log",
+    "hostPath": "/var/log/kubernetes",
+    "mountPath": "/var/log/kubernetes",
+    "pathType": "DirectoryOrCreate",
+}
+# A file that is replaced stays the old one in a container that has mounted it.
+_ENCRYPTION: Document = {
+    "name": "encryption",
+    "hostPath": _ENCRYPTION_FOLDER,
+    "mountPath": _ENCRYPTION_FOLDER,
+    "readOnly": True,
+    "pathType": "Directory",
+}
 
 
 def arguments(values: Mapping[str, object]) -> list[Document]:
@@ -59,56 +75,8 @@ class Registration:
 
 def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
     """The ClusterConfiguration."""
-    api_server: dict[str, object] = {
-        # Long enough for the gateways to see that it is going before it stops listening; a node
-        # whose connection is refused tries the next one.
-        "shutdown-delay-duration": "5s",
-        # The kubelets' serving certificates, which the node scripts approve.
-        "kubelet-certificate-authority": "/etc/kubernetes/pki/ca.crt",
-        "profiling": "false",
-        # A pod's token is valid for an hour, not for a year: docs/cis.md.
-        "service-account-extend-token-expiration": "false",
-    }
-    volumes: list[Document] = []
-    if cluster.audit_log.enabled:
-        api_server |= {
-            "audit-policy-file": "/etc/kubernetes/audit-policy.yaml",
-            "audit-log-path": "/var/log/kubernetes/audit.log",
-            "audit-log-maxage": cluster.audit_log.max_age,
-            "audit-log-maxbackup": cluster.audit_log.max_backup,
-            "audit-log-maxsize": cluster.audit_log.max_size,
-        }
-        volumes.append(_host_file("audit-policy", "/etc/kubernetes/audit-policy.yaml"))
-        volumes.append(
-            {
-                "name": "audit-log",
-                "hostPath": "/var/log/kubernetes",
-                "mountPath": "/var/log/kubernetes",
-                "pathType": "DirectoryOrCreate",
-            }
-        )
-    # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
-    api_server["encryption-provider-config"] = f"{_ENCRYPTION_FOLDER}/configuration.yaml"
-    api_server["encryption-provider-config-automatic-reload"] = "true"
-    # A file that is replaced stays the old one in a container that has mounted it.
-    volumes.append(
-        {
-            "name": "encryption",
-            "hostPath": _ENCRYPTION_FOLDER,
-            "mountPath": _ENCRYPTION_FOLDER,
-            "readOnly": True,
-            "pathType": "Directory",
-        }
-    )
-    api_server["authentication-config"] = "/etc/kubernetes/authentication.yaml"
-    volumes.append(_host_file("authentication", "/etc/kubernetes/authentication.yaml"))
-    api_server["admission-control-config-file"] = "/etc/kubernetes/admission.yaml"
-    volumes.append(_host_file("admission", "/etc/kubernetes/admission.yaml"))
-    component = {"bind-address": metrics_address(cluster), "profiling": "false"}
-    controller: dict[str, object] = {**component}
-    if cluster.rotation.certificate_authorities > 1:
-        # The controller manager takes one certificate only, and ca.crt has two for a while.
-        controller["cluster-signing-cert-file"] = "/etc/kubernetes/pki/issuing-ca.crt"
+    controller_manager = _controller_manager_arguments(cluster)
+    scheduler = _component_arguments(cluster)
     document: Document = {
         "apiVersion": _API_VERSION,
         "kind": "ClusterConfiguration",
@@ -122,15 +90,11 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
             "serviceSubnet": str(cluster.service_cidr),
             "dnsDomain": "cluster.local",
         },
-        "apiServer": {
-            "certSANs": list(certificate_names),
-            "extraArgs": arguments({**api_server, **cluster.api_server.extra_args}),
-            "extraVolumes": volumes,
-        },
+        "apiServer": _api_server(cluster, certificate_names),
         "controllerManager": {
-            "extraArgs": arguments({**controller, **cluster.controller_manager.extra_args})
+            "extraArgs": arguments({**controller_manager, **cluster.controller_manager.extra_args})
         },
-        "scheduler": {"extraArgs": arguments({**component, **cluster.scheduler.extra_args})},
+        "scheduler": {"extraArgs": arguments({**scheduler, **cluster.scheduler.extra_args})},
         "etcd": {"local": {"extraArgs": arguments(_etcd_arguments(cluster))}},
     }
     if cluster.addons.image_registry is not None:
@@ -138,44 +102,68 @@ def cluster_configuration(cluster: Cluster, certificate_names: Sequence[str]) ->
     return document
 
 
+def _api_server(cluster: Cluster, certificate_names: Sequence[str]) -> Document:
+    extra: dict[str, object] = {
+        # Long enough for the gateways to see that it is going before it stops listening; a node
+        # whose connection is refused tries the next one.
+        "shutdown-delay-duration": "5s",
+        # The kubelets' serving certificates, which the node scripts approve.
+        "kubelet-certificate-authority": "/etc/kubernetes/pki/ca.crt",
+        "profiling": "false",
+        # A pod's token is valid for an hour, not for a year: docs/cis.md.
+        "service-account-extend-token-expiration": "false",
+    }
+    volumes: list[Document] = []
+    if cluster.audit_log.enabled:
+        extra |= _audit_arguments(cluster)
+        volumes += [_host_file("audit-policy"), _AUDIT_LOG]
+    # Also if nothing is encrypted: Secrets stay readable when it is switched on or off later.
+    extra["encryption-provider-config"] = f"{_ENCRYPTION_FOLDER}/configuration.yaml"
+    extra["encryption-provider-config-automatic-reload"] = "true"
+    extra["authentication-config"] = _kubernetes_file("authentication")
+    extra["admission-control-config-file"] = _kubernetes_file("admission")
+    volumes += [_ENCRYPTION, _host_file("authentication"), _host_file("admission")]
+    return {
+        "certSANs": list(certificate_names),
+        "extraArgs": arguments({**extra, **cluster.api_server.extra_args}),
+        "extraVolumes": volumes,
+    }
+
+
+def _audit_arguments(cluster: Cluster) -> dict[str, object]:
+    return {
+        "audit-policy-file": _kubernetes_file("audit-policy"),
+        "audit-log-path": "/var/log/kubernetes/audit.log",
+        "audit-log-maxage": cluster.audit_log.max_age,
+        "audit-log-maxbackup": cluster.audit_log.max_backup,
+        "audit-log-maxsize": cluster.audit_log.max_size,
+    }
+
+
+def _kubernetes_file(name: str) -> str:
+    return f"/etc/kubernetes/{name}.yaml"
+
+
+def _host_file(name: str) -> Document:
+    path = _kubernetes_file(name)
+    return {"name": name, "hostPath": path, "mountPath": path, "readOnly": True, "pathType": "File"}
+
+
+def _component_arguments(cluster: Cluster) -> dict[str, object]:
+    return {"bind-address": metrics_address(cluster), "profiling": "false"}
+
+
+def _controller_manager_arguments(cluster: Cluster) -> dict[str, object]:
+    extra = _component_arguments(cluster)
+    if cluster.rotation.certificate_authorities > 1:
+        # It takes one certificate only, and ca.crt has two for a while.
+        extra["cluster-signing-cert-file"] = "/etc/kubernetes/pki/issuing-ca.crt"
+    return extra
+
+
 def metrics_address(cluster: Cluster) -> str:
     """The address at which a node serves metrics: Prometheus asks from other machines."""
     return _ALL_INTERFACES if cluster.addons.monitoring.enabled else LOOPBACK
-
-
-# For the kubelet and containerd as Kubespray has it (kube_memory_reserved and the others), for the
-# rest of the system a little more than an idle node of the lab uses (62 to 211 MiB). Together they
-# are what GKE keeps of a machine with 2 GiB, so small machines have room for pods.
-_KUBE_RESERVED = {"cpu": "100m", "memory": "256Mi", "pid": "1000"}
-_SYSTEM_RESERVED = {"cpu": "100m", "memory": "256Mi", "pid": "1000"}
-
-# The kubelet's own defaults. It has none of them any more when a configuration sets one.
-_EVICTION_HARD = {
-    "memory.available": "100Mi",
-    "nodefs.available": "10%",
-    "nodefs.inodesFree": "5%",
-    "imagefs.available": "15%",
-    "imagefs.inodesFree": "5%",
-}
-
-
-def kubelet_configuration(over: Mapping[str, Any]) -> Document:
-    """The KubeletConfiguration of every node, with `over` laid on it."""
-    return merge(
-        {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "cgroupDriver": "systemd",
-            "rotateCertificates": True,
-            "serverTLSBootstrap": True,
-            "seccompDefault": True,
-            **shutdown.defaults(over),
-            "kubeReserved": _KUBE_RESERVED,
-            "systemReserved": _SYSTEM_RESERVED,
-            "evictionHard": _EVICTION_HARD,
-        },
-        over,
-    )
 
 
 def init_file(
@@ -220,15 +208,6 @@ def join_file(registration: Registration, *, control_plane: bool) -> str:
             "localAPIEndpoint": {"advertiseAddress": registration.address, "bindPort": ports.API}
         }
     return dump(document)
-
-
-def taints_text(taints: Iterable[Taint]) -> str:
-    """Taints as kubectl takes them, comma separated."""
-    return ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints)
-
-
-def _host_file(name: str, path: str) -> Document:
-    return {"name": name, "hostPath": path, "mountPath": path, "readOnly": True, "pathType": "File"}
 
 
 def _etcd_arguments(cluster: Cluster) -> dict[str, object]:

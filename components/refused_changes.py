@@ -18,6 +18,7 @@ from components.last_outputs import (
     control_plane_zones,
 )
 from config import immutable
+from config.addresses import MAX_CONTROL_PLANES
 from config.errors import MISSING, ConfigError, Fault
 from config.kubernetes_version import version_change_faults
 from config.models.cluster import Cluster
@@ -51,6 +52,7 @@ def check(last: LastOutputs, cluster: Cluster) -> None:
         *_settings(last.immutable_settings, cluster),
         *_host_keys(last, cluster),
         *_floating_ip(last, cluster),
+        *_control_planes_of_an_upgrade(last, cluster),
         *_renamed_machines(last.node_at, cluster),
     ]
     if faults:
@@ -165,6 +167,18 @@ def _floating_ip(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     wanted = cluster.floating_ip
     if wanted and last.floating_ip and str(wanted) != last.floating_ip and leaving:
         yield Fault("floatingIp", wanted, _cannot_leave(leaving))
+
+
+def _control_planes_of_an_upgrade(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
+    """Those that leave, with the last version: next to them kubeadm upgrades no add-on."""
+    if last.kubernetes_version in (None, cluster.kubernetes_version):
+        return
+    count = cluster.control_plane_count
+    leaving = {
+        cluster.machine_name("control-plane", index) for index in range(count, MAX_CONTROL_PLANES)
+    } & last.machines
+    if leaving:
+        yield Fault("controlPlaneCount", count, _cannot_leave(leaving))
 
 
 def _renamed_machines(node_at: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:

@@ -11,6 +11,7 @@ import pulumi_openstack as openstack
 
 from components import kubeadm
 from components.control_plane import ControlPlane
+from components.kubelet import kubelet_configuration
 from components.machine_login import MachineLogin, copy_scripts
 from components.node import Node, NodeArgs, NodeContext
 from components.outputs import also
@@ -168,14 +169,14 @@ class WorkerPool(pulumi.ComponentResource):
                 # Workers read the settings in the cluster: a change must make them look.
                 variables={
                     "KUBELET_CONFIG_SHA256": _checksum(
-                        kubeadm.kubelet_configuration(cluster.kubelet.extra_config)
+                        kubelet_configuration(cluster.kubelet.extra_config)
                     )
                 },
                 membership_variables={
                     "POOL": pool.name,
                     "MAX_UNHEALTHY": pool.max_unhealthy,
                     "NODE_LABELS": ",".join(f"{key}={value}" for key, value in labels.items()),
-                    "NODE_TAINTS": kubeadm.taints_text(pool.taints),
+                    "NODE_TAINTS": ",".join(map(str, pool.taints)),
                     **({"DELETE_LOCAL_VOLUMES": "true"} if pool.delete_local_volumes else {}),
                 },
                 # Also those that joined in parallel, whose order the state does not know.

@@ -112,12 +112,12 @@ def _is_routed(subnet: Subnet, cluster: Cluster, facts: Facts) -> Iterator[Fault
     wanted = cluster.external_network
     if wanted in reached:
         return
-    instead = ", ".join(sorted(name for name in reached if name))
+    elsewhere = ", ".join(sorted(name for name in reached if name))
     yield Fault(
         "existingNetwork.subnet",
         subnet.name,
-        f"has no router to {wanted}{instead and f', only to {instead}'}, so no floating IP of it "
-        "can lead into the subnet; connect it (`openstack router add subnet`, `openstack router "
+        f"has no router to {wanted}{elsewhere and f', only to {elsewhere}'}, so no floating IP of "
+        "it can lead into the subnet; connect it (`openstack router add subnet`, `openstack router "
         "set --external-gateway`)",
     )
 
@@ -132,14 +132,16 @@ def _pods_have_other_addresses(subnet: Subnet, cluster: Cluster) -> Iterator[Fau
 
 def _fixed_addresses(cluster: Cluster) -> dict[IPv4Address, str]:
     """The addresses that this program chooses, and the names of the ports that have them."""
-    addresses = cluster.addresses
-    of_gateways = zip(range(cluster.gateway_count), addresses.gateways, strict=False)
+    of_roles = {
+        "gateway": cluster.gateway_addresses,
+        "control-plane": cluster.addresses.control_planes,
+    }
     return {
-        addresses.vip: cluster.vip_name,
-        **{address: cluster.machine_name("gateway", i) for i, address in of_gateways},
+        cluster.addresses.vip: cluster.vip_name,
         **{
-            address: cluster.machine_name("control-plane", i)
-            for i, address in enumerate(addresses.control_planes)
+            address: cluster.machine_name(role, index)
+            for role, addresses in of_roles.items()
+            for index, address in enumerate(addresses)
         },
     }
 

@@ -241,6 +241,11 @@ class Cluster(Settings):
         return sum(pool.nodes_for_every_pod for pool in self.pools)
 
     @property
+    def gateway_addresses(self) -> tuple[IPv4Address, ...]:
+        """The addresses of the gateways that there are."""
+        return self.addresses.gateways[: self.gateway_count]
+
+    @property
     def control_plane_addresses(self) -> tuple[IPv4Address, ...]:
         """The addresses of the control planes that there are."""
         return self.addresses.control_planes[: self.control_plane_count]

@@ -36,6 +36,10 @@ class Taint(Settings):
     effect: TaintEffect
     """Effect on pods that do not tolerate the taint."""
 
+    def __str__(self) -> str:
+        """Format it as kubectl does."""
+        return f"{self.key}={self.value}:{self.effect}"
+
 
 class ExistingMachine(Settings):
     """A machine that exists already and joins the cluster as a worker."""

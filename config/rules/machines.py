@@ -182,7 +182,7 @@ def _taints_are_distinct(cluster: Cluster) -> Iterator[Fault]:
             if (taint.key, taint.effect) in seen:
                 yield Fault(
                     f"{path}.taints[{index}]",
-                    f"{taint.key}={taint.value}:{taint.effect}",
+                    taint,
                     "a node has each key and effect once; remove one of them",
                 )
             seen.add((taint.key, taint.effect))

@@ -126,7 +126,7 @@ def run(pem: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Nova]
     monkeypatch.setenv("PROVIDER_ID", "openstack:///the-server")
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
     monkeypatch.setattr(fence, "STOP_SECONDS", 0.5)
-    monkeypatch.setattr(fence.DeadNode._read.retry, "stop", lambda _: True)
+    monkeypatch.setattr(fence.DeadNode.taints.retry, "stop", lambda _: True)
     Api.log, Api.lists, Api.node, Api.successor = [], 0, None, None
     return run
 

@@ -31,8 +31,7 @@ OUT_OF_SERVICE=node.kubernetes.io/out-of-service
 
 drain() {
   local exists alive=false fence=false
-  API_TIMEOUT=${API_TIMEOUT:-120}
-  wait_for_api
+  wait_for_cluster
   step "check that the cluster can spare $NODE_NAME"
   find_node
   exists=$node_exists
@@ -77,6 +76,31 @@ drain() {
   wait_for "${NODE_TIMEOUT:-60}" "the API to delete the Node $NODE_NAME" delete_node ||
     die "the Node $NODE_NAME could not be deleted"
   log "$NODE_NAME is out of the cluster"
+}
+
+# wait_for_cluster: the API, unless there is nothing to leave. With the last control plane the API is lost
+# as well, and comes back only with the machines that this update makes; and one whose first init failed
+# has brought none up.
+wait_for_cluster() {
+  step "wait for the API"
+  wait_for "${API_TIMEOUT:-120}" "the cluster's API" api_answers && return
+  node_provider=''
+  if is_replaced; then
+    log "the API does not answer, and the machine at $NODE_IP is another one by now: nothing to leave"
+    exit 0
+  elif never_joined; then
+    log "the API does not answer, and $NODE_NAME has never been in the cluster: nothing to leave"
+    exit 0
+  fi
+  API_TIMEOUT=0 wait_for_api
+}
+
+# never_joined: by what the machine has noted (../node/node.sh). An API that an init has brought up may
+# have nodes already.
+never_joined() {
+  local noted
+  noted=$(on_node "cat $STATE_DIR/attempt 2>/dev/null; ls $STATE_DIR/member $STATE_DIR/served 2>/dev/null; true" </dev/null 2>/dev/null) || return
+  [[ -z $noted || $noted == init ]]
 }
 
 # The kubelet ends no pod, so a drain would wait forever. The machine may be isolated and write to its

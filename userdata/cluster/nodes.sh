@@ -2,7 +2,7 @@
 # The cluster's Nodes and their health. Sourced, never run.
 
 # The message comes last: it may contain the separator.
-NODE_FIELDS='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.metadata.annotations.openstack-kubernetes-cordoned}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{.status.nodeInfo.kubeletVersion}{"|"}{.metadata.annotations.openstack-kubernetes-pool}{"|"}{.metadata.annotations.openstack-kubernetes-max-unhealthy}{"|"}{range .status.conditions[?(@.type=="Ready")]}{.status}{"|"}{.message}{end}'
+NODE_FIELDS='{.metadata.name}{"|"}{.spec.unschedulable}{"|"}{.metadata.annotations.openstack-kubernetes-cordoned}{"|"}{.spec.providerID}{"|"}{.status.addresses[?(@.type=="InternalIP")].address}{"|"}{.status.nodeInfo.kubeletVersion}{"|"}{.metadata.annotations.openstack-kubernetes-pool}{"|"}{.metadata.annotations.openstack-kubernetes-max-unhealthy}{"|"}{.status.conditions[?(@.type=="Ready")].status}{"|"}{.status.conditions[?(@.type=="Ready")].message}'
 
 # read_node NAME: sets node_* from the Node object; node_exists is empty if there is none.
 read_node() {

@@ -43,7 +43,9 @@ upgrade() {
   fi
   step "what the kubelet reads"
   keep_manifests
-  # Settings that the new kubelet does not know any more may go in the same update.
+  # Settings that the new kubelet does not know any more may go in the same update. Should this fail later,
+  # and they are taken back, the next run stores the earlier ones again.
+  rm -f -- "$STATE_DIR/kubeadm-init.sha256"
   run kubeadm init phase upload-config kubelet --config "$config" ||
     die "kubeadm could not store the kubelet's configuration in the cluster: the reason is above"
   # kubeadm would take the images from the registry that the cluster has stored, which may be gone.

@@ -64,7 +64,8 @@ def test_the_first_one_upgrades_the_cluster(make: Callable[..., Machine]) -> Non
         "kubeadm init phase upload-config kubelet",
         "kubeadm upgrade apply --yes v1.36.3 --ignore-preflight-errors=Swap "
         # Without a last part, no one would end the automatic approval of certificates.
-        "--ignore-preflight-errors=ImagePull --skip-phases=control-plane,upload-config,bootstrap-token,addon",
+        "--ignore-preflight-errors=ImagePull "
+        "--skip-phases=control-plane,upload-config,bootstrap-token,addon",
         "fake-install programs", "kubeadm init phase control-plane all", "get pod kube-apiserver",
         f"kubeadm upgrade apply --yes v1.36.3 {LAST_PART}", END_OF_AUTO_APPROVAL,
     )  # fmt: skip

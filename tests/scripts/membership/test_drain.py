@@ -278,6 +278,52 @@ def test_a_drain_survives_an_api_that_does_not_answer_for_a_moment(
     assert machine.called("delete node demo-worker-0")
 
 
+NO_API = "get --raw /readyz"
+NOTED = "^ssh .*/attempt"
+SERVED = "/var/lib/openstack-kubernetes/served\n"
+
+
+def test_a_lost_control_plane_leaves_without_the_api_that_its_successor_brings_back(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///old")
+    machine.answer(NO_API, status=1)
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "new\n")
+    result = drain(machine)
+    assert result.status == 0, result
+    assert "another one by now: nothing to leave" in result.log
+    for never in ("get node", "member remove", "control-plane.sh reset"):
+        assert not machine.called(never)
+
+
+@pytest.mark.parametrize(
+    ("noted", "leaves"),
+    [("", True), ("init\n", True), ("join\n", False), (f"init\n{SERVED}", False), (SERVED, False)],
+)
+def test_without_an_api_only_a_machine_that_was_never_in_the_cluster_leaves(
+    make_control_plane: Callable[..., Machine], noted: str, leaves: bool
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///own")
+    machine.answer(NO_API, status=1)
+    machine.answer("^ssh .*cat /var/lib/cloud/data/instance-id", "own\n")
+    machine.answer(NOTED, noted)
+    result = drain(machine)
+    assert (result.status == 0) is leaves, result
+    assert ("has never been in the cluster" in result.log) is leaves
+    assert ("the API does not answer from this gateway" in result.log) is not leaves
+
+
+def test_without_an_api_a_machine_that_does_not_answer_stays(
+    make_control_plane: Callable[..., Machine],
+) -> None:
+    machine = make_control_plane(PROVIDER_ID="openstack:///own")
+    machine.answer(NO_API, status=1)
+    machine.answer("^ssh", status=255)
+    result = drain(machine)
+    assert result.status == 1
+    assert "the API does not answer from this gateway" in result.log
+
+
 def test_volumes_that_stay_attached_stop_it(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("get volumeattachments", "demo-worker-0 pv-1\ndemo-worker-1 pv-2\n")

@@ -130,6 +130,21 @@ def test_no_node_leaves_while_the_floating_ip_changes() -> None:
     refused_changes.check(last, load(MINIMAL, "demo"))
 
 
+def test_no_control_plane_leaves_with_an_upgrade() -> None:
+    """They leave at its end, and kubeadm upgrades no add-on next to an older API server."""
+    three = frozenset(f"demo-control-plane-{index}" for index in range(3))
+    last = replace(NO_OUTPUTS, kubernetes_version="v1.35.4", machines=three)
+    upgrade = {**MINIMAL, "kubernetesVersion": "v1.36.3"}
+    refused_changes.check(last, load({**upgrade, "controlPlaneCount": 3}, "demo"))
+    one = load({**upgrade, "controlPlaneCount": 1}, "demo")
+    said = (
+        "controlPlaneCount = 1: demo-control-plane-1, demo-control-plane-2 cannot leave in the same"
+    )
+    with pytest.raises(ConfigError, match=said):
+        refused_changes.check(last, one)
+    refused_changes.check(replace(last, kubernetes_version="v1.36.3"), one)
+
+
 def test_a_machine_that_is_a_node_cannot_get_another_name() -> None:
     machine = {"name": "metal-1", "address": "192.0.2.11", "hostKey": "ssh-ed25519 AAAA"}
     cluster = load({**MINIMAL, "workerPools": [{"name": "metal", "machines": [machine]}]}, "demo")
