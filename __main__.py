@@ -16,7 +16,7 @@ from components.node import NodeContext
 from components.performance import tune_for_large_stacks
 from components.pki import Pki
 from components.rollout import RolloutOrder
-from components.rotations import finish_rotations, rotations_shown
+from components.rotations import finish_rotations, rotation_outputs
 from components.worker_pool import WorkerPool
 from config.load import cluster_of_stack, secrets_of_stack
 
@@ -75,5 +75,5 @@ pulumi.export("nodes", machines)
 if addons.object_store is not None:
     pulumi.export("objectStore", addons.object_store)
 pulumi.export("sshCommand", gateway.ssh_command)
-for key, value in rotations_shown(context, rotations).items():
+for key, value in rotation_outputs(context, rotations).items():
     pulumi.export(key, value)

@@ -31,7 +31,7 @@ def backup_variables(cluster: Cluster, *, initializes: bool) -> Mapping[str, str
     return values
 
 
-def files(
+def backup_files(
     backup: Backup, secret_key: pulumi.Input[str] | None, pki: Pki
 ) -> Mapping[str, pulumi.Input[str]]:
     """The files that name the bucket, and the keys of its objects; none if there is no bucket."""

@@ -9,8 +9,8 @@ import pulumi_openstack as openstack
 
 from addons.cloud_conf import CloudConfig
 from addons.unprivileged import USER
-from components import backups
 from components.api_server_files import encryption_providers
+from components.backups import backup_files, backup_variables
 from components.control_plane_files import (
     cloud_config_files,
     kubeadm_files,
@@ -175,7 +175,7 @@ class ControlPlane(pulumi.ComponentResource):
                 address=server.address,
                 provider_id=server.provider_id,
                 files={
-                    **backups.files(cluster.backup, self._secrets.backup_secret_key, context.pki),
+                    **backup_files(cluster.backup, self._secrets.backup_secret_key, context.pki),
                     **kubeadm,
                     **pki_files(context.pki),
                     **kubernetes_files(cluster, context.pki),
@@ -194,7 +194,7 @@ class ControlPlane(pulumi.ComponentResource):
                     "ETCD_DEVICE": "" if volume is None else _device(volume.volume_id),
                     "ETCD_QUOTA_BYTES": str(cluster.etcd.quota_backend_bytes),
                     **coredns_variables(cluster),
-                    **backups.backup_variables(cluster, initializes=index == 0),
+                    **backup_variables(cluster, initializes=index == 0),
                 },
                 keys=keys,
                 preparation=preparation,

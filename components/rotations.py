@@ -116,7 +116,7 @@ def _line(node: Node) -> pulumi.Output[str]:
     )
 
 
-def rotations_shown(
+def rotation_outputs(
     context: Context, rotations: Sequence[pulumi.Resource]
 ) -> dict[str, pulumi.Output[object]]:
     """The outputs that the next update continues from; known when every machine shows them."""
