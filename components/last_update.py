@@ -29,13 +29,27 @@ class LastUpdate:
     def __init__(self, stack: str, last: pulumi.Output[LastOutputs]) -> None:
         self._stack = stack
         self._last = last
-        self.names = last.apply(lambda outputs: outputs.machines)
 
     @staticmethod
     def of_this_stack() -> LastUpdate:
         """Read the stack's own last outputs; before the first successful update there are none."""
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         return LastUpdate(stack, pulumi.Output.from_input(_last_outputs(stack)))
+
+    def machines(self, cluster: Cluster) -> pulumi.Output[AbstractSet[str]]:
+        """The names of the machines that exist, which change in order.
+
+        Control planes that a failed update has made count as well, or several would leave etcd at
+        the same time. Before the first successful update there is no machine that others rely on.
+        """
+        control_planes = frozenset(cluster.control_plane_names)
+
+        def existing(last: LastOutputs) -> pulumi.Input[AbstractSet[str]]:
+            if not last.machines or control_planes <= last.machines:
+                return last.machines
+            return self._in_state.apply(lambda names: last.machines | (control_planes & names))
+
+        return self._last.apply(existing)
 
     def check_name(self, cluster: Cluster) -> pulumi.Output[None]:
         """Refuse another cluster name, which the cloud checks would take for a new cluster."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import pulumi
 
@@ -16,7 +17,7 @@ MachineOutput = Mapping[str, pulumi.Input[str]]
 class RolloutOrder:
     """The order of changes; `existing` are the names of the machines that exist already."""
 
-    def __init__(self, existing: pulumi.Output[frozenset[str]]) -> None:
+    def __init__(self, existing: pulumi.Output[AbstractSet[str]]) -> None:
         self._existing = existing
 
     def predecessors(
@@ -31,7 +32,7 @@ class RolloutOrder:
         # The caller's mapping grows while the program continues; this is decided later.
         before = dict(before)
 
-        def resources(existing: frozenset[str]) -> list[pulumi.Resource]:
+        def resources(existing: AbstractSet[str]) -> list[pulumi.Resource]:
             if name not in existing:
                 return []
             ahead = [turn for other, turn in before.items() if other in existing]

@@ -246,6 +246,11 @@ class Cluster(Settings):
         return self.addresses.gateways[: self.gateway_count]
 
     @property
+    def control_plane_names(self) -> list[str]:
+        """The names of the control planes that there are."""
+        return [self.machine_name("control-plane", i) for i in range(self.control_plane_count)]
+
+    @property
     def control_plane_addresses(self) -> tuple[IPv4Address, ...]:
         """The addresses of the control planes that there are."""
         return self.addresses.control_planes[: self.control_plane_count]
@@ -253,10 +258,7 @@ class Cluster(Settings):
     @property
     def etcd_volume_names(self) -> list[str]:
         """The names that etcd's volumes have, if there are any."""
-        return [
-            etcd_volume_name(self.machine_name("control-plane", i))
-            for i in range(self.control_plane_count)
-        ]
+        return [etcd_volume_name(name) for name in self.control_plane_names]
 
     @property
     def gateway_servers(self) -> Servers:

@@ -145,8 +145,10 @@ class Cloud(Mocks):
         made_with: Mapping[str, str] | None = None,
         host_keys: int = 1,
         authorities: Mapping[str, Any] = SETTLED,
+        unfinished: Iterable[str] = (),
     ) -> None:
         self._machines = list(machines)
+        self._unfinished = list(unfinished)
         self._ssh_key = ssh_key
         self._made_with = made_with
         self._host_keys = host_keys
@@ -200,7 +202,8 @@ class Cloud(Mocks):
             }
             return {"outputs": outputs if listed else {}}, []
         if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            ends = {n: "handover" if "-gateway-" in n else "membership" for n in self._machines}
+            names = [*self._machines, *self._unfinished]
+            ends = {n: "handover" if "-gateway-" in n else "membership" for n in names}
             urns = [f"urn:pulumi:demo::{PROJECT}::any::{n}-{end}" for n, end in ends.items()]
             return {"outputs": {urn: {} for urn in urns}}, []
         private = args.args.get("privateKeyOpenssh")
@@ -275,6 +278,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     *,
     existing: Iterable[str] = (),
+    unfinished: Iterable[str] = (),
     secret: Iterable[str] = (),
     preview: bool = False,
     stack: str = "demo",
@@ -285,12 +289,13 @@ def run(
 ) -> Run:
     """Run the program once, as an update or as a preview, and record what it registers.
 
-    `existing` are the machines that the last successful update left behind, `ssh_key` is the key
-    that they know; `made_with`, `host_keys` and `authorities` are its outputs `immutableSettings`,
-    `hostKeys` and `certificateAuthorities`. `secret` are the keys that were set with `--secret`.
+    `existing` are the machines that the last successful update left behind, `unfinished` those
+    that a failed one has made since. `ssh_key` is the key that the former know; `made_with`,
+    `host_keys` and `authorities` are its outputs `immutableSettings`, `hostKeys` and
+    `certificateAuthorities`. `secret` are the keys that were set with `--secret`.
     """
     recorded = Run()
-    cloud = Cloud(existing, ssh_key, made_with, host_keys, authorities)
+    cloud = Cloud(existing, ssh_key, made_with, host_keys, authorities, unfinished)
     image.newest_image.cache_clear()
     pulumi.runtime.set_mocks(
         cloud, project=PROJECT, stack=stack, preview=preview, monitor=Recorder(cloud, recorded)

@@ -60,6 +60,18 @@ def test_an_existing_machine_changes_only_after_the_one_before_it_is_ready(updat
         assert updated.waits_for(server(updated, later), command(updated, f"{earlier}-join"))
 
 
+def test_control_planes_of_an_update_that_failed_change_in_turn_too() -> None:
+    """Together they would take the majority of etcd with them."""
+    three = ["demo-control-plane-0", "demo-control-plane-1", "demo-control-plane-2"]
+    failed = run(existing=[*GATEWAYS, three[0]], unfinished=[*three[1:], "demo-worker-0"])
+    for earlier, later in itertools.pairwise(three):
+        assert failed.waits_for(server(failed, later), command(failed, f"{earlier}-join"))
+    # Workers come up in parallel, also at the second try.
+    assert not failed.waits_for(
+        server(failed, "demo-worker-0"), command(failed, f"{three[2]}-join")
+    )
+
+
 def test_existing_workers_change_in_turn_and_after_control_planes(
     updated: Run,
 ) -> None:
