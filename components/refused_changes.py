@@ -166,7 +166,7 @@ def _floating_ip(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
     leaving = {*last.node_at.values()} - set(cluster.machine_names)
     wanted = cluster.floating_ip
     if wanted and last.floating_ip and str(wanted) != last.floating_ip and leaving:
-        yield Fault("floatingIp", wanted, _cannot_leave(leaving))
+        yield Fault("floatingIp", wanted, _cannot_leave(leaving, "floatingIp"))
 
 
 def _control_planes_of_an_upgrade(last: LastOutputs, cluster: Cluster) -> Iterator[Fault]:
@@ -178,7 +178,7 @@ def _control_planes_of_an_upgrade(last: LastOutputs, cluster: Cluster) -> Iterat
         cluster.machine_name("control-plane", index) for index in range(count, MAX_CONTROL_PLANES)
     } & last.machines
     if leaving:
-        yield Fault("controlPlaneCount", count, _cannot_leave(leaving))
+        yield Fault("controlPlaneCount", count, _cannot_leave(leaving, "kubernetesVersion"))
 
 
 def _renamed_machines(node_at: Mapping[str, str], cluster: Cluster) -> Iterator[Fault]:
@@ -200,8 +200,8 @@ def _cannot_move(made_in: str) -> str:
     )
 
 
-def _cannot_leave(machines: AbstractSet[str]) -> str:
+def _cannot_leave(machines: AbstractSet[str], changed: str) -> str:
     return (
-        f"{', '.join(sorted(machines))} cannot leave in the same update: set the number of "
-        "machines to what it was, run pulumi up, and then lower it"
+        f"{', '.join(sorted(machines))} cannot leave together with a change of {changed}: set the "
+        "number of machines to what it was, run pulumi up, and then lower it"
     )
