@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from commands import previews
 from commands.errors import CommandError
 from commands.fleet import health
 from commands.fleet.operated import AGENT, Operated, OperatedError
@@ -27,9 +28,8 @@ from commands.fleet.stacks import (
     state,
     unfinished,
 )
-from commands.fleet.threads import Result, attempted, of_each, threads
+from commands.fleet.threads import AT_A_TIME, Result, attempted, of_each, threads
 from commands.local_backend import Locks, local_locks
-from commands.previews import AT_A_TIME, changes
 from commands.private_file import private_folder, write_private
 from commands.pulumi_cli import PulumiError, last_update, pulumi
 
@@ -83,7 +83,9 @@ def preview(stacks: Sequence[str], version: str, console: Console) -> None:
     Raises:
         UpgradeError: if one of the previews fails.
     """
-    found = _of_each(stacks, "Previewing", console, lambda each: _preview(each, version))
+    found = _of_each(
+        stacks, "Previewing", console, lambda each: _preview(each, version), previews.AT_A_TIME
+    )
     for stack, counted in found.items():
         what = ", ".join(f"{operation} {count}" for operation, count in counted.items())
         _say(console, f"{stack}: {what or 'nothing to change'}")
@@ -129,12 +131,16 @@ def run(
 
 
 def _of_each(
-    stacks: Sequence[str], title: str, console: Console, act: Callable[[str], Result]
+    stacks: Sequence[str],
+    title: str,
+    console: Console,
+    act: Callable[[str], Result],
+    at_a_time: int = AT_A_TIME,
 ) -> Mapping[str, Result]:
     """The result for each stack, before anything is changed."""
     found: dict[str, Result] = {}
     problems: list[str] = []
-    results = of_each(stacks, attempted(act), console, title=title, at_a_time=AT_A_TIME)
+    results = of_each(stacks, attempted(act), console, title=title, at_a_time=at_a_time)
     for stack, result in zip(stacks, results, strict=True):
         if isinstance(result, CommandError):
             problems.append(f"{stack}: {str(result).strip()}")
@@ -187,7 +193,7 @@ def _preview(stack: str, version: str) -> Mapping[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(configuration, folder))
         _set_version(stack, version, copy)
-        return changes(stack, "--config-file", str(copy))
+        return previews.changes(stack, "--config-file", str(copy))
 
 
 def _set_version(stack: str, version: str, file: Path) -> None:
