@@ -106,7 +106,7 @@ WORKERS = 0
 SMALLEST = small_cluster test_bad_input.py
 CLUSTERS = test_ha_cluster.py test_killed.py test_options.py test_upgrade.py test_waves.py \
   test_update.py test_mirror.py test_backup.py one_control_plane test_certificates.py \
-  test_admin_cluster.py
+  test_admin_cluster.py test_failed_creation.py
 ROTATIONS = test_ha_rotation.py test_rotation.py
 # These talk to servers, so they run where the servers are.
 INSIDE = tests/lab/test_engine.py tests/lab/test_servers.py tests/lab/test_identity.py
