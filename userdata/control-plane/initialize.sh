@@ -17,7 +17,7 @@ initialize() {
   watch_for_api &
   watcher=$!
   run kubeadm init --config "$FOLDER/kubeadm-init.yaml" --skip-token-print "$@" \
-    ${flags[@]+"${flags[@]}"} || die "kubeadm init failed" kubelet.service
+    ${flags[@]+"${flags[@]}"} || die "kubeadm init failed$(last_words_of kube-apiserver)" kubelet.service
   wait_for_own_api
   wait "$watcher"
   finish_restore

@@ -98,7 +98,7 @@ last_ended_of() {
 last_words_of() {
   local id
   id=$(last_ended_of "$1")
-  [[ -z $id ]] || printf '; it last said: %s' "$(complaint crictl logs --tail 3 "$id")"
+  [[ -z $id ]] || printf '; %s last said: %s' "$1" "$(complaint crictl logs --tail 3 "$id")"
 }
 
 # answers_healthz PORT

@@ -164,13 +164,20 @@ def test_etcd_data_of_an_earlier_life_is_not_overwritten(make: Callable[..., Mac
     assert not machine.called("kubeadm init")
 
 
-def test_a_failed_init_shows_the_end_of_the_kubelets_log(make: Callable[..., Machine]) -> None:
+def test_a_failed_init_shows_the_end_of_the_logs(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.answer("^kubeadm init", status=1, complains="timed out waiting\n")
     machine.answer("^journalctl .*kubelet", "swap is on\n")
+    machine.answer("^crictl ps .*Exited .*kube-apiserver", "ended\n")
+    machine.answer("^crictl logs .* ended$", "Error: unknown flag: --no-such-argument\n")
     result = configure(machine)
     assert result.status == 1
-    for part in ("timed out waiting", "swap is on", 'step "kubeadm init"'):
+    for part in (
+        "timed out waiting",
+        "kubeadm init failed; kube-apiserver last said: Error: unknown flag: --no-such-argument",
+        "swap is on",
+        'step "kubeadm init"',
+    ):
         assert part in result.log
 
 

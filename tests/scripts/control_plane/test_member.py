@@ -149,7 +149,7 @@ def test_a_component_that_does_not_start_gets_its_last_arguments_back(
     machine.answer(f"^crictl ps .*Exited .*kube-{pod}", "")
     result = configure(machine)
     assert f"kube-{pod} is not healthy with its new configuration" in result.log
-    assert "it last said" not in result.log
+    assert "last said" not in result.log
     assert machine.read(POD_MANIFEST.format(pod)) == before
     # A control plane that joins would start with it.
     assert not machine.called("init phase upload-config")
@@ -174,7 +174,7 @@ def test_a_component_that_ends_at_every_start_is_not_waited_for_and_says_why(
     before = machine.read(POD_MANIFEST.format("scheduler"))
     result = configure(machine)
     assert "kube-scheduler is not healthy with its new configuration" in result.log
-    assert "it last said: Error: unknown flag: --no-such-argument" in result.log
+    assert "kube-scheduler last said: Error: unknown flag: --no-such-argument" in result.log
     assert machine.read(POD_MANIFEST.format("scheduler")) == before
 
 
@@ -308,7 +308,7 @@ def test_an_api_server_that_refuses_a_file_gets_the_last_one_back(
     )
     result = configure(machine)
     assert result.status == 1
-    assert "it last said: Error: failed to parse the audit policy" in result.log
+    assert "kube-apiserver last said: Error: failed to parse the audit policy" in result.log
     assert machine.read(policy) == before
     # One that it takes comes with the next run.
     machine.write("etc/audit-policy.yaml", "better\n")
