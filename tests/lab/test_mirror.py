@@ -189,15 +189,16 @@ def test_a_chart_that_the_mirror_lacks_is_refused_before_anything_changes(
     assert cluster.up() == {}
 
 
-def test_a_cluster_leaves_its_mirror(cluster: Cluster, addons: dict[str, Any]) -> None:
-    # The node image has the images of the others under their own names.
-    mirrored = ("imageRegistry", *extras())
-    cluster.up(addons={key: value for key, value in addons.items() if key not in mirrored})
-    # The last pods of before may be ending.
+def test_images_get_their_usual_names_and_still_come_from_the_mirror(
+    cluster: Cluster, addons: dict[str, Any]
+) -> None:
+    # A kubelet asks a registry for an image that it once pulled under another name.
+    usual = {key: value for key, value in addons.items() if key != "imageRegistry"}
+    cluster.up(addons=usual, registryMirrors={"_default": [URL]})
     until(
-        lambda: not [each for each in images(cluster) if each.startswith(REGISTRY)],
-        "pods without images of the mirror",
-        120,
+        lambda: not [each for each in images(cluster) if each.startswith(f"{REGISTRY}/")],
+        "the end of the last pods with the other names",
+        180,
     )
     cluster.wait_for_pods(300)
     assert cluster.nodes() == {"mirror-control-plane-0": True, "mirror-worker-0": True}
