@@ -30,14 +30,17 @@ store_kube_proxy() {
   before=$(kube -n kube-system get configmap kube-proxy -o jsonpath='{.data}') || return
   after=$(kube replace --dry-run=server -o jsonpath='{.data}' -f - <<<"$1") || return
   moved=$(moved_image "$image") || return
-  [[ $after != "$before" || -n $moved || -e $pending ]] || return 0
+  if [[ -n $moved ]]; then
+    kube replace -f - >/dev/null <<<"$1" || return
+    # Not waited for: a worker may get the mirror of this registry only later in the update.
+    kube -n kube-system set image daemonset kube-proxy kube-proxy="$moved" >/dev/null || return
+    rm -f -- "$pending"
+    return
+  fi
+  [[ $after != "$before" || -e $pending ]] || return 0
   : >"$pending"
   kube replace -f - >/dev/null <<<"$1" || return
-  if [[ -n $moved ]]; then
-    kube -n kube-system set image daemonset kube-proxy kube-proxy="$moved" >/dev/null
-  else
-    kube -n kube-system rollout restart daemonset kube-proxy >/dev/null
-  fi
+  kube -n kube-system rollout restart daemonset kube-proxy >/dev/null
 }
 
 # Its pods restart one after the other: when the second one does, the first one is healthy.
