@@ -15,9 +15,8 @@ FLAVOR = "lab.2c4g"
 
 @pytest.fixture(scope="module")
 def keys() -> dict[str, Any]:
-    """One machine of each kind; the address range leaves room for another cluster of the lab."""
-    size = {"gateways": 1, "control_planes": 1, "workers": 1}
-    return {**settings.cluster(image=image.ensure(), **size), "hostCidr": "10.60.0.0/22"}
+    """One machine of each kind."""
+    return settings.cluster(image=image.ensure(), gateways=1, control_planes=1, workers=1)
 
 
 @pytest.fixture(scope="module")
