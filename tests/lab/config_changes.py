@@ -119,7 +119,7 @@ def has_cpu_policy(cluster: Cluster, keys: Keys) -> None:
 def has_mirrors(cluster: Cluster, keys: Keys) -> None:
     """Assert what containerd of every node reads about mirrors."""
     for name in cluster.addresses():
-        found = cluster.ssh(name, "cat /etc/containerd/certs.d/_default/hosts.toml || true")
+        found = cluster.ssh(name, "sudo cat /etc/containerd/certs.d/_default/hosts.toml || true")
         assert ("mirror.example.org" in found) == bool(keys["registryMirrors"]), name
 
 
