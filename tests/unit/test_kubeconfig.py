@@ -8,6 +8,7 @@ import os
 import ssl
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +23,8 @@ from cryptography.x509.oid import NameOID
 
 from commands import kubeconfig
 from commands.kubeconfig import main
-from commands.kubernetes_api import Administrator
+from commands.kubernetes_api import Administrator, KubeconfigError
+from tests.unit import http_servers
 from tests.unit.http_servers import Silent, served
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -452,3 +454,15 @@ class TestErrors:
         with pytest.raises(SystemExit):
             run(monkeypatch, "--hours", hours)
         assert "--hours" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"authority": "no PEM\n"}, {"certificate": "no PEM\n", "key": "no PEM\n"}]
+)
+def test_what_is_not_in_pem_is_an_error_that_names_the_output(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    text = http_servers.kubeconfig("https://127.0.0.1:1", http_servers.certificate(tmp_path))
+    administrator = replace(Administrator.of(text), **wrong)
+    with pytest.raises(KubeconfigError, match="use the output `kubeconfig` of the stack"):
+        administrator.client()

@@ -113,6 +113,17 @@ def test_an_image_that_cannot_be_pulled_stops_an_upgrade_before_it_begins(
     assert not machine.called("systemctl stop")
 
 
+def test_the_kubelets_settings_are_stored_again_when_an_upgrade_that_failed_is_taken_back(
+    make: Callable[..., Machine],
+) -> None:
+    machine = before_upgrade(make())
+    machine.answer("^kubeadm upgrade", status=1)
+    assert configure(machine).status == 1
+    machine.order("kubeadm init phase upload-config kubelet", "kubeadm upgrade")
+    # Whatever comes next is a change.
+    assert not machine.has(f"{STATE}/kubeadm-init.sha256")
+
+
 def test_the_kubelet_and_the_static_pods_change_at_the_same_time(
     make: Callable[..., Machine],
 ) -> None:

@@ -7,8 +7,15 @@ import re
 import pytest
 import yaml
 
-from tests.unit.engine import NODES, SERVER, SMALL, Run, command, node_env, run, server
+from tests.unit.engine import NODES, SERVER, SMALL, Run, command, files, node_env, run, server
 from tests.unit.program.settings import METAL, METAL_A
+
+
+def test_a_machine_that_joins_while_the_audit_log_is_switched_off_has_its_policy() -> None:
+    """The cluster has stored the arguments of before."""
+    switched_off = run({"auditLog": {"enabled": False}})
+    sent = files(command(switched_off, "demo-control-plane-0-configure"))
+    assert "etc/audit-policy.yaml" in sent
 
 
 def test_new_kubelet_settings_reach_workers(updated: Run) -> None:
